@@ -1,0 +1,38 @@
+//! Makes deep-learning programs fit in memory.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod graph;
+pub mod id;
+pub mod memory;
+pub mod plan;
+pub mod schedule;
+pub mod search;
+
+pub use error::{GraphError, PlanError, ScheduleError};
+pub use graph::Graph;
+pub use plan::MemoryPlan;
+pub use schedule::{Schedule, Scheduler, Strategy};
+
+use search::Search;
+
+/// Finds a schedule with the default search.
+///
+/// # Errors
+/// Those of the scheduler.
+pub fn schedule(graph: &Graph, strategy: Strategy) -> Result<Schedule, ScheduleError> {
+    strategy.schedule(graph, &mut Search::new())
+}
+
+/// Finds a schedule with any scheduler, within what `search` allows.
+///
+/// # Errors
+/// Those of the scheduler.
+pub fn schedule_with(
+    graph: &Graph,
+    scheduler: &dyn Scheduler,
+    search: &mut Search<'_>,
+) -> Result<Schedule, ScheduleError> {
+    scheduler.schedule(graph, search)
+}

@@ -1,0 +1,372 @@
+//! Schedules, and how to find good ones.
+//!
+//! A [`Schedule`] is a sequence of [`Step`]s with what is known about it: its peak, a lower bound that no plain
+//! schedule of the graph can go below, and why the search for it stopped. [`Strategy`] names the algorithms that come
+//! with the crate; any [`Scheduler`] may be used in their place.
+
+pub mod anneal;
+pub mod dp;
+pub mod genetic;
+pub mod greedy;
+pub mod hybrid;
+
+use crate::error::ScheduleError;
+use crate::graph::Graph;
+use crate::id::{OpId, QueueId, StepIdx, StorageId};
+use crate::memory::Profile;
+use crate::memory::bound::Bound;
+use crate::search::{Search, StopReason};
+use std::fmt;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Action {
+    /// Runs an op. Running it again recomputes its outputs.
+    Run(OpId),
+    /// Copies a storage to the host and frees it on the device.
+    Offload(StorageId),
+    /// Brings an offloaded storage back.
+    Fetch(StorageId),
+}
+
+/// One step of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Step {
+    /// What the step does.
+    pub action: Action,
+    /// The queue that it is issued to. Steps of one queue run one after the other; steps of different queues are
+    /// ordered by the events of a plan only.
+    pub queue: QueueId,
+}
+
+impl Step {
+    /// A step that runs an op on queue 0.
+    #[must_use]
+    pub const fn run(op: OpId) -> Self {
+        Self { action: Action::Run(op), queue: QueueId::new(0) }
+    }
+
+    /// A step that offloads a storage, on queue 0.
+    #[must_use]
+    pub const fn offload(storage: StorageId) -> Self {
+        Self { action: Action::Offload(storage), queue: QueueId::new(0) }
+    }
+
+    /// A step that fetches a storage, on queue 0.
+    #[must_use]
+    pub const fn fetch(storage: StorageId) -> Self {
+        Self { action: Action::Fetch(storage), queue: QueueId::new(0) }
+    }
+
+    /// The same step on another queue.
+    #[must_use]
+    pub const fn on(mut self, queue: QueueId) -> Self {
+        self.queue = queue;
+        self
+    }
+}
+
+/// A valid sequence of steps for one graph, and what is known about it.
+///
+/// Made by a [`Scheduler`], or from the caller's own order or steps; it is valid by construction.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Schedule {
+    strategy: String,
+    seed: u64,
+    steps: Vec<Step>,
+    peak_bytes: u64,
+    lower_bound_bytes: u64,
+    persistent_bytes: u64,
+    stop_reason: StopReason,
+}
+
+impl Schedule {
+    /// The caller's own order: each op once. O(n + m), but for the lower bound, which see.
+    ///
+    /// # Errors
+    /// [`ScheduleError`] when it is no valid order of the graph's ops.
+    pub fn from_order(graph: &Graph, order: &[OpId]) -> Result<Self, ScheduleError> {
+        let mut runs = vec![false; graph.n_ops()];
+        for (s, &op) in order.iter().enumerate() {
+            if op.index() < graph.n_ops() && std::mem::replace(&mut runs[op.index()], true) {
+                return Err(ScheduleError::RunsTwice { at: StepIdx::new(s), op: graph.op_label(op) });
+            }
+        }
+        Self::from_steps(graph, plain_steps(order))
+    }
+
+    /// The caller's own steps, which may recompute, offload, fetch and name queues.
+    ///
+    /// # Errors
+    /// [`ScheduleError`] when they are no valid schedule of the graph.
+    pub fn from_steps(graph: &Graph, steps: Vec<Step>) -> Result<Self, ScheduleError> {
+        let profile = Profile::of(graph, &steps)?;
+        let plain = steps.len() == graph.n_ops() && steps.iter().all(|step| matches!(step.action, Action::Run(_)));
+        // Recomputation and offload can go below what every plain order needs, but no op can do without its operands.
+        let mut bound = Bound::new(graph);
+        if plain {
+            bound.lower_ceilings(&steps, &profile);
+            bound.raise(graph, &mut Search::new());
+        }
+        Ok(Self::assemble(graph, CUSTOM, steps, &profile, bound.bytes(), StopReason::Finished, 0))
+    }
+
+    /// The answer of a scheduler: a valid order, a proven bound, and why the search ended.
+    pub(crate) fn of_order(
+        graph: &Graph,
+        strategy: &str,
+        order: &[OpId],
+        lower_bound_bytes: u64,
+        search: &Search<'_>,
+    ) -> Result<Self, ScheduleError> {
+        let steps = plain_steps(order);
+        let profile = Profile::of(graph, &steps)?;
+        let stop_reason = search.stopped().unwrap_or(StopReason::Finished);
+        Ok(Self::assemble(graph, strategy, steps, &profile, lower_bound_bytes, stop_reason, search.seed()))
+    }
+
+    fn assemble(
+        graph: &Graph,
+        strategy: &str,
+        steps: Vec<Step>,
+        profile: &Profile,
+        lower_bound_bytes: u64,
+        stop_reason: StopReason,
+        seed: u64,
+    ) -> Self {
+        let peak_bytes = profile.peak_bytes();
+        debug_assert!(lower_bound_bytes <= peak_bytes, "a bound of {lower_bound_bytes} above a peak of {peak_bytes}");
+        Self {
+            strategy: strategy.to_owned(),
+            seed,
+            steps,
+            peak_bytes,
+            lower_bound_bytes,
+            persistent_bytes: graph.persistent_bytes(),
+            stop_reason: if lower_bound_bytes == peak_bytes { StopReason::Optimal } else { stop_reason },
+        }
+    }
+
+    /// The same schedule under the name of the scheduler that made it.
+    #[must_use]
+    pub fn with_strategy(mut self, name: impl Into<String>) -> Self {
+        self.strategy = name.into();
+        self
+    }
+
+    /// The name of the scheduler that made it; `"custom"` for the caller's own steps.
+    #[must_use]
+    pub fn strategy(&self) -> &str {
+        &self.strategy
+    }
+
+    /// The seed of the search that made it.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The steps.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The ops in the order in which they run; an op that runs again stands there again.
+    pub fn order(&self) -> impl DoubleEndedIterator<Item = OpId> + Clone + '_ {
+        self.steps.iter().filter_map(|step| match step.action {
+            Action::Run(op) => Some(op),
+            Action::Offload(_) | Action::Fetch(_) => None,
+        })
+    }
+
+    /// The most bytes in use at any step, persistent storages left out, in-place takeovers used.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Bytes that no schedule of the graph without recomputation and offload can go below; for a schedule with them,
+    /// bytes that no schedule at all can go below.
+    #[must_use]
+    pub fn lower_bound_bytes(&self) -> u64 {
+        self.lower_bound_bytes
+    }
+
+    /// How far the peak is above the lower bound, as a fraction of the bound; 0 when proven optimal.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    pub fn gap(&self) -> f64 {
+        match self.peak_bytes - self.lower_bound_bytes {
+            0 => 0.0,
+            above => above as f64 / self.lower_bound_bytes as f64,
+        }
+    }
+
+    /// Whether the peak equals the lower bound, so that nothing better exists.
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.peak_bytes == self.lower_bound_bytes
+    }
+
+    /// The bytes of the graph's persistent storages, which the peak leaves out.
+    #[must_use]
+    pub fn persistent_bytes(&self) -> u64 {
+        self.persistent_bytes
+    }
+
+    /// Why the search for it stopped.
+    #[must_use]
+    pub fn stop_reason(&self) -> StopReason {
+        self.stop_reason
+    }
+
+    /// Which bytes are live at which step. O(n + m).
+    ///
+    /// # Errors
+    /// [`ScheduleError`] when the schedule was made for another graph.
+    pub fn profile(&self, graph: &Graph) -> Result<Profile, ScheduleError> {
+        Profile::of(graph, &self.steps)
+    }
+}
+
+/// The name of a schedule that no scheduler of the crate made.
+const CUSTOM: &str = "custom";
+
+/// An algorithm that finds a schedule. Object safe, so that a program can bring its own.
+///
+/// The example `custom_scheduler` shows one from outside the crate.
+pub trait Scheduler: fmt::Debug + Send + Sync {
+    /// The name that its schedules bear.
+    fn name(&self) -> &str;
+
+    /// Finds a schedule of `graph` within what `search` allows.
+    ///
+    /// # Errors
+    /// [`ScheduleError`]. The crate's own schedulers succeed on every graph: running out of budget is no error.
+    fn schedule(&self, graph: &Graph, search: &mut Search<'_>) -> Result<Schedule, ScheduleError>;
+}
+
+/// The schedulers that come with the crate. None answers with a higher peak than the given order has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Strategy {
+    /// The order in which the ops were added.
+    Given,
+    /// At each step the op that frees most and costs least: near-linear, for any size. See [`greedy`].
+    Greedy,
+    /// Evolution of orders by crossover and mutation. See [`genetic`].
+    Genetic,
+    /// Exact search over the sets of ops that may have run: the optimum for graphs of fewer than 50 ops, often far
+    /// beyond, and the best found with a bound where it must give up. See [`dp`].
+    Dp,
+    /// All of these, cheap ones first, refined by annealing; stops as soon as the peak is proven optimal.
+    /// See [`hybrid`].
+    #[default]
+    Hybrid,
+}
+
+impl Strategy {
+    /// All strategies, from the cheapest on.
+    pub const ALL: [Self; 5] = [Self::Given, Self::Greedy, Self::Genetic, Self::Dp, Self::Hybrid];
+}
+
+impl Scheduler for Strategy {
+    fn name(&self) -> &str {
+        match self {
+            Self::Given => "given",
+            Self::Greedy => "greedy",
+            Self::Genetic => "genetic",
+            Self::Dp => "dp",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    fn schedule(&self, graph: &Graph, search: &mut Search<'_>) -> Result<Schedule, ScheduleError> {
+        let mut best = Best::given(graph)?;
+        search.tell("given", best.peak_bytes(), best.bound.bytes());
+        if search.spend(0) {
+            match self {
+                Self::Given => best.bound.raise(graph, search),
+                Self::Greedy => greedy::improve(graph, &mut best, search),
+                Self::Genetic => genetic::improve(graph, &mut best, search),
+                Self::Dp => dp::improve(graph, &mut best, search),
+                Self::Hybrid => hybrid::improve(graph, &mut best, search),
+            }
+        }
+        Schedule::of_order(graph, self.name(), &best.order, best.bound.bytes(), search)
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| UnknownStrategy(name.to_owned()))
+    }
+}
+
+/// There is no strategy of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no strategy {0:?}; there are given, greedy, genetic, dp and hybrid")]
+pub struct UnknownStrategy(String);
+
+/// The best order found so far and the best bound proven so far: what one search carries from stage to stage.
+#[derive(Debug)]
+pub(crate) struct Best {
+    pub(crate) order: Vec<OpId>,
+    peak_bytes: u64,
+    pub(crate) bound: Bound,
+}
+
+impl Best {
+    /// The given order, and the bounds that cost nothing.
+    fn given(graph: &Graph) -> Result<Self, ScheduleError> {
+        let order = graph.given_order().to_vec();
+        let mut best = Self { order: Vec::new(), peak_bytes: u64::MAX, bound: Bound::new(graph) };
+        best.offer(graph, order)?;
+        Ok(best)
+    }
+
+    /// The peak of the best order, in bytes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Whether the best order is proven optimal.
+    pub(crate) fn is_optimal(&self) -> bool {
+        self.bound.bytes() >= self.peak_bytes
+    }
+
+    /// Measures an order and keeps it when it is better; whether it was. What it shows about the bound is kept too.
+    ///
+    /// # Errors
+    /// [`ScheduleError`] when it is no valid order.
+    pub(crate) fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> Result<bool, ScheduleError> {
+        let steps = plain_steps(&order);
+        let profile = Profile::of(graph, &steps)?;
+        self.bound.lower_ceilings(&steps, &profile);
+        let better = profile.peak_bytes() < self.peak_bytes;
+        if better {
+            self.peak_bytes = profile.peak_bytes();
+            self.order = order;
+        }
+        Ok(better)
+    }
+}
+
+/// The steps of a plain order: each op runs once, all on queue 0.
+pub(crate) fn plain_steps(order: &[OpId]) -> Vec<Step> {
+    order.iter().map(|&op| Step::run(op)).collect()
+}
