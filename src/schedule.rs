@@ -9,6 +9,7 @@ pub mod dp;
 pub mod genetic;
 pub mod greedy;
 pub mod hybrid;
+mod walk;
 
 use crate::error::ScheduleError;
 use crate::graph::Graph;
@@ -349,11 +350,18 @@ impl Best {
         self.bound.bytes() >= self.peak_bytes
     }
 
+    /// [`offer`](Self::offer) for an order that is valid by construction.
+    pub(crate) fn offer_built(&mut self, graph: &Graph, order: Vec<OpId>) -> bool {
+        let offered = self.offer(graph, order);
+        debug_assert!(offered.is_ok(), "{offered:?}");
+        offered.unwrap_or(false)
+    }
+
     /// Measures an order and keeps it when it is better; whether it was. What it shows about the bound is kept too.
     ///
     /// # Errors
     /// [`ScheduleError`] when it is no valid order.
-    pub(crate) fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> Result<bool, ScheduleError> {
+    fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> Result<bool, ScheduleError> {
         let steps = plain_steps(&order);
         let profile = Profile::of(graph, &steps)?;
         self.bound.lower_ceilings(&steps, &profile);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The work budget of a [`Search`] for which nothing else was said.
-pub const DEFAULT_WORK: u64 = 400_000_000;
+pub const DEFAULT_WORK: u64 = 60_000_000;
 
 /// How much work may pass between two looks at the clock or the cancel token.
 const LOOK_EVERY: u64 = 20_000;
@@ -245,15 +245,22 @@ impl<'p> Search<'p> {
         self.stopped
     }
 
+    /// Stops the search for a reason of the algorithm's own, unless it has stopped already.
+    pub fn stop(&mut self, reason: StopReason) {
+        self.stopped.get_or_insert(reason);
+    }
+
     /// Runs `part` with at most `work` units, then goes on with what is left of the whole budget.
     ///
-    /// A part that ends because its own share is spent does not stop the search as a whole.
+    /// A part that ends because its own share is spent, or at a memory limit of its own, does not stop the search as a
+    /// whole.
     pub fn within<R>(&mut self, work: u64, part: impl FnOnce(&mut Self) -> R) -> R {
         let outer = self.limit;
         self.limit = self.spent_work.saturating_add(work).min(outer);
         let result = part(self);
         self.limit = outer;
-        if self.stopped == Some(StopReason::WorkBudget) && self.spent_work <= outer {
+        let own = matches!(self.stopped, Some(StopReason::WorkBudget | StopReason::MemoryLimit));
+        if own && self.spent_work <= outer {
             self.stopped = None;
         }
         result

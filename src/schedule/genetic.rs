@@ -1,5 +1,154 @@
-//! genetic
+//! A genetic algorithm on orders; every child is topological by construction.
+//!
+//! **Genome.** An order. **Fitness.** 1 / peak of the order after a replay through the run-now rule (see `walk`),
+//! which can only help.
+//!
+//! **Crossover.** The first k ops of one parent, then the other ops in the order of the other parent. The first k ops
+//! of an order hold all their predecessors, and the rest keep a topological order among themselves, so the child is
+//! topological. **Mutation.** One op goes to another place between its last predecessor and its first successor.
+//! **Selection.** Tournaments of three; the best two go on unchanged.
+//!
+//! The first population: the given order, the list orders in both directions, and random orders.
+//!
+//! Complexity: O(g p (n + m) log n) for g generations of p orders. Deterministic: one generator (Xoshiro256++), seeded
+//! by the search; ties go to the older order. Limits: it proves nothing, and a generation costs p evaluations.
+//!
+//! Source: Holland, "Adaptation in Natural and Artificial Systems", 1975; the crossover is the one-point order
+//! crossover for precedence-constrained sequences.
+
 use super::Best;
+use super::greedy::{Rule, list_order, ranks};
+use super::walk::{Direction, Walk};
 use crate::graph::Graph;
+use crate::id::OpId;
+use crate::memory::Profile;
+use crate::schedule::plain_steps;
 use crate::search::Search;
-pub(super) fn improve(_graph: &Graph, _best: &mut Best, _search: &mut Search<'_>) {}
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const POPULATION: usize = 24;
+
+/// Generations without a better order after which it ends.
+const PATIENCE: u32 = 40;
+
+/// One member of the population.
+#[derive(Clone)]
+struct Member {
+    peak_bytes: u64,
+    order: Vec<OpId>,
+}
+
+/// Evolves until the best order is proven optimal, nothing better came for a while, or the budget is spent.
+pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
+    best.bound.raise(graph, search);
+    if best.is_optimal() || graph.n_ops() < 2 {
+        return;
+    }
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(search.seed() ^ 0x67_656e_6574_6963);
+    let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
+    let Some(mut population) = first_population(graph, best, &mut walks, &mut rng, search) else { return };
+    let mut stale = 0;
+    while stale < PATIENCE && !best.is_optimal() {
+        population.sort_by_key(|member| member.peak_bytes);
+        let mut next: Vec<Member> = population[..2].to_vec();
+        let before = best.peak_bytes();
+        while next.len() < POPULATION {
+            let (a, b) = (tournament(&population, &mut rng), tournament(&population, &mut rng));
+            let mut child = crossover(&a.order, &b.order, rng.random_range(0..=graph.n_ops()));
+            mutate(graph, &mut child, &mut rng);
+            let walk = &mut walks[usize::from(rng.random::<bool>())];
+            match decode(graph, best, walk, &child, search) {
+                Some(member) => next.push(member),
+                None => return,
+            }
+        }
+        population = next;
+        stale = if best.peak_bytes() < before { 0 } else { stale + 1 };
+        search.tell("genetic", best.peak_bytes(), best.bound.bytes());
+    }
+}
+
+fn first_population(
+    graph: &Graph,
+    best: &mut Best,
+    walks: &mut [Walk<'_>; 2],
+    rng: &mut Xoshiro256PlusPlus,
+    search: &mut Search<'_>,
+) -> Option<Vec<Member>> {
+    let mut population = vec![Member { peak_bytes: best.peak_bytes(), order: best.order.clone() }];
+    let given = ranks(graph.given_order());
+    for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
+        for walk in &mut *walks {
+            let order = list_order(walk, rule, &given, search)?;
+            population.push(measure(graph, best, order));
+        }
+    }
+    while population.len() < POPULATION {
+        let order = list_order(&mut walks[0], Rule::Ranked, &random_ranks(graph, rng), search)?;
+        population.push(measure(graph, best, order));
+    }
+    Some(population)
+}
+
+fn random_ranks(graph: &Graph, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    graph.ops().map(|_| rng.random_range(0..u32::MAX)).collect()
+}
+
+fn measure(graph: &Graph, best: &mut Best, order: Vec<OpId>) -> Member {
+    let peak_bytes = Profile::of(graph, &plain_steps(&order)).map_or(u64::MAX, |profile| profile.peak_bytes());
+    if peak_bytes < best.peak_bytes() {
+        best.offer_built(graph, order.clone());
+    }
+    Member { peak_bytes, order }
+}
+
+/// The child's order as the run-now rule replays it, unless the order itself is better.
+fn decode(
+    graph: &Graph,
+    best: &mut Best,
+    walk: &mut Walk<'_>,
+    child: &[OpId],
+    search: &mut Search<'_>,
+) -> Option<Member> {
+    let replayed = list_order(walk, Rule::Ranked, &ranks(child), search)?;
+    search.spend(2 * graph.n_ops() as u64);
+    let (replayed, plain) = (measure(graph, best, replayed), measure(graph, best, child.to_vec()));
+    Some(if plain.peak_bytes < replayed.peak_bytes { plain } else { replayed })
+}
+
+fn tournament<'p>(population: &'p [Member], rng: &mut Xoshiro256PlusPlus) -> &'p Member {
+    let mut best = &population[rng.random_range(0..population.len())];
+    for _ in 0..2 {
+        let other = &population[rng.random_range(0..population.len())];
+        if other.peak_bytes < best.peak_bytes {
+            best = other;
+        }
+    }
+    best
+}
+
+/// The first `cut` ops of `a`, then the others in the order of `b`.
+fn crossover(a: &[OpId], b: &[OpId], cut: usize) -> Vec<OpId> {
+    let rank = ranks(a);
+    let rest = b.iter().filter(|op| rank[op.index()] as usize >= cut);
+    a[..cut].iter().chain(rest).copied().collect()
+}
+
+/// Moves a few ops to other places that they may take.
+fn mutate(graph: &Graph, order: &mut [OpId], rng: &mut Xoshiro256PlusPlus) {
+    let n = order.len();
+    for _ in 0..rng.random_range(0..4) {
+        let place = ranks(order);
+        let from = rng.random_range(0..n);
+        let at = |op: &OpId| place[op.index()] as usize;
+        let low = graph.predecessors(order[from]).iter().map(at).max().map_or(0, |p| p + 1);
+        let high = graph.successors(order[from]).iter().map(at).min().map_or(n - 1, |p| p - 1);
+        let to = rng.random_range(low..=high);
+        if from < to {
+            order[from..=to].rotate_left(1);
+        } else {
+            order[to..=from].rotate_right(1);
+        }
+    }
+}
