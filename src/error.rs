@@ -331,6 +331,12 @@ pub enum PlanError {
         /// The alignment asked for.
         alignment: u64,
     },
+    /// An alignment was asked for a tensor that the graph does not have.
+    #[error("an alignment was asked for tensor {tensor}, which the graph does not have")]
+    UnknownTensor {
+        /// The tensor's id.
+        tensor: TensorId,
+    },
     /// An interval ends where it starts, or before.
     #[error("interval {interval} is empty: it starts at {start} and ends at {end}")]
     EmptyInterval {

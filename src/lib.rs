@@ -12,7 +12,7 @@ pub mod search;
 
 pub use error::{GraphError, PlanError, ScheduleError};
 pub use graph::Graph;
-pub use plan::MemoryPlan;
+pub use plan::{MemoryPlan, MemoryPlanner};
 pub use schedule::{Schedule, Scheduler, Strategy};
 
 use search::Search;
@@ -35,4 +35,12 @@ pub fn schedule_with(
     search: &mut Search<'_>,
 ) -> Result<Schedule, ScheduleError> {
     scheduler.schedule(graph, search)
+}
+
+/// Gives every stay of a schedule its place, with the default planner (alignment 64 bytes).
+///
+/// # Errors
+/// Those of [`MemoryPlanner::plan`].
+pub fn plan(graph: &Graph, schedule: &Schedule) -> Result<MemoryPlan, PlanError> {
+    MemoryPlanner::new().plan(graph, schedule)
 }

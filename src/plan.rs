@@ -1,8 +1,13 @@
 //! Where every stay of every storage lies, and which events order the queues.
 
+mod arena;
+pub mod blocks;
 pub mod document;
+mod planner;
 
+pub use blocks::{BlockOptions, BlockPlan, BlockUse};
 pub use document::{Allocation, PlanDocument};
+pub use planner::{Interval, Layout, MemoryPlanner};
 
 use crate::graph::Graph;
 use crate::id::{StepIdx, StorageId};

@@ -1,0 +1,268 @@
+//! Whole-buffer reuse, for runtimes that can hand out buffers but not places inside them.
+//!
+//! **Problem.** Give every stay one block of at least its size, so that stays that are live together have different
+//! blocks, in the fewest bytes of blocks.
+//!
+//! **Method.** Sizes are rounded up to their size class. The items (chains of in-place takeovers are one item) are
+//! taken in three orders: largest first, short-lived first, and in time. Each item goes to the smallest free block
+//! that holds it and is at most [`BlockOptions::tolerance`] times as large (best fit); then, taken in an order in which
+//! sizes may rise, to the largest free block, which grows; else to a new block. The order with the fewest bytes wins;
+//! at equal bytes the one named first.
+//!
+//! **Queues.** With several queues every block is a multiple of [`BlockOptions::cache_line_bytes`], so that blocks that
+//! different queues touch never share a cache line, in whatever way a runtime lays them out at such multiples.
+//!
+//! Complexity: O(n b log n) for n items and b blocks. Deterministic. Limits: a heuristic, without a bound of its own.
+//!
+//! Source: Pisarchyk, Lee, "Efficient memory management for deep neural net inference", 2020 (shared objects).
+
+use crate::error::PlanError;
+use crate::id::StepIdx;
+use crate::memory::{Occupant, Profile};
+use crate::schedule::Step;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How blocks are reused.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct BlockOptions {
+    /// The size classes in bytes, ascending: a block has the least class that holds its stays. Larger sizes, and all
+    /// sizes when there is no class, are rounded up to the alignment only.
+    pub size_classes: Vec<u64>,
+    /// How many times as large as a stay a block that it reuses may be; at least 1. Infinite for any block.
+    pub tolerance: f64,
+    /// What blocks are rounded up to when the schedule uses several queues, in bytes; a power of two.
+    pub cache_line_bytes: u64,
+}
+
+impl Default for BlockOptions {
+    /// No size classes, any block may be reused, cache lines of 128 bytes.
+    fn default() -> Self {
+        Self { size_classes: Vec::new(), tolerance: f64::INFINITY, cache_line_bytes: 128 }
+    }
+}
+
+impl BlockOptions {
+    /// Sets the size classes, in bytes, in any order.
+    #[must_use]
+    pub fn with_size_classes(mut self, bytes: impl Into<Vec<u64>>) -> Self {
+        self.size_classes = bytes.into();
+        self.size_classes.sort_unstable();
+        self
+    }
+
+    /// Sets how many times as large as a stay a block that it reuses may be.
+    #[must_use]
+    pub fn with_tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Sets what blocks are rounded up to when the schedule uses several queues.
+    #[must_use]
+    pub fn with_cache_line_bytes(mut self, bytes: u64) -> Self {
+        self.cache_line_bytes = bytes;
+        self
+    }
+}
+
+/// Which block a stay has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BlockUse {
+    /// What lies there.
+    pub occupant: Occupant,
+    /// The block, by its position in [`BlockPlan::block_bytes`].
+    pub block: usize,
+    /// The stay's own bytes.
+    pub bytes: u64,
+    /// The first step at which it lies there.
+    pub first: StepIdx,
+    /// The last step at which it lies there.
+    pub last: StepIdx,
+    /// The use, by its position in [`BlockPlan::uses`], that it takes over in place.
+    pub takes_over: Option<usize>,
+}
+
+/// A block for every stay of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct BlockPlan {
+    block_bytes: Vec<u64>,
+    uses: Vec<BlockUse>,
+}
+
+impl BlockPlan {
+    /// The size of each block, in bytes.
+    #[must_use]
+    pub fn block_bytes(&self) -> &[u64] {
+        &self.block_bytes
+    }
+
+    /// The block of each stay, in the order in which the stays begin; stays of 0 bytes have none.
+    #[must_use]
+    pub fn uses(&self) -> &[BlockUse] {
+        &self.uses
+    }
+
+    /// The bytes of all blocks.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.block_bytes.iter().sum()
+    }
+
+    /// How many stays have a block that another stay had before.
+    #[must_use]
+    pub fn n_reused(&self) -> usize {
+        self.uses.len() - self.block_bytes.len()
+    }
+
+    /// Bytes of blocks that their largest stay leaves unused, in all.
+    #[must_use]
+    pub fn waste_bytes(&self) -> u64 {
+        let mut largest = vec![0u64; self.block_bytes.len()];
+        for used in &self.uses {
+            largest[used.block] = largest[used.block].max(used.bytes);
+        }
+        self.block_bytes.iter().zip(largest).map(|(block, used)| block - used).sum()
+    }
+}
+
+impl fmt::Display for BlockPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own: u128 = self.uses.iter().map(|used| u128::from(used.bytes)).sum();
+        writeln!(f, "blocks        {}", self.block_bytes.len())?;
+        writeln!(f, "bytes         {}", self.total_bytes())?;
+        writeln!(f, "stays         {} ({own} bytes without reuse)", self.uses.len())?;
+        writeln!(f, "reused        {} times", self.n_reused())?;
+        write!(f, "waste         {} bytes", self.waste_bytes())
+    }
+}
+
+/// A chain of stays that lie in one block.
+struct Item {
+    first: usize,
+    last: usize,
+    bytes: u64,
+}
+
+/// The order in which items are given blocks.
+#[derive(Clone, Copy)]
+enum Order {
+    Size,
+    ShortLived,
+    Time,
+}
+
+/// A block while items are assigned: when it is taken, as `first step → last step`.
+struct Block {
+    bytes: u64,
+    taken: BTreeMap<usize, usize>,
+}
+
+impl Block {
+    fn is_free(&self, item: &Item) -> bool {
+        self.taken.range(..=item.last).next_back().is_none_or(|(_, last)| *last < item.first)
+    }
+}
+
+/// Assigns a block to every stay of a profile.
+pub(super) fn assign(
+    profile: &Profile,
+    steps: &[Step],
+    alignment: u64,
+    options: &BlockOptions,
+) -> Result<BlockPlan, PlanError> {
+    let several_queues = steps.windows(2).any(|pair| pair[0].queue != pair[1].queue);
+    let granule = granule(alignment, options, several_queues)?;
+    let stays: Vec<_> = profile.stays().iter().collect();
+    let mut item_of: Vec<Option<usize>> = vec![None; stays.len()];
+    let mut items: Vec<Item> = Vec::new();
+    for (k, stay) in stays.iter().enumerate().filter(|(_, stay)| stay.bytes > 0) {
+        let previous = stay.takes_over.and_then(|previous| item_of[previous]);
+        if let Some(item) = previous {
+            items[item].last = stay.last.index();
+            item_of[k] = Some(item);
+            continue;
+        }
+        let class = options.size_classes.iter().copied().find(|class| *class >= stay.bytes).unwrap_or(stay.bytes);
+        let bytes = class
+            .checked_next_multiple_of(granule)
+            .ok_or_else(|| PlanError::BytesOverflow { what: format!("{:?}", stay.occupant) })?;
+        item_of[k] = Some(items.len());
+        items.push(Item { first: stay.first.index(), last: stay.last.index(), bytes });
+    }
+    items.iter().try_fold(0u64, |sum, item| sum.checked_add(item.bytes)).ok_or_else(|| PlanError::BytesOverflow {
+        what: "the sum of all blocks".to_owned(),
+    })?;
+
+    let orders = [Order::Size, Order::ShortLived, Order::Time];
+    let (block_bytes, block_of) = orders
+        .into_iter()
+        .map(|order| assign_in(&items, order, options.tolerance))
+        .min_by_key(|(blocks, _)| blocks.iter().sum::<u64>())
+        .unwrap_or_default();
+    let mut uses: Vec<BlockUse> = Vec::new();
+    let mut use_of = vec![None; stays.len()];
+    for (k, stay) in stays.iter().enumerate() {
+        let Some(item) = item_of[k] else { continue };
+        use_of[k] = Some(uses.len());
+        uses.push(BlockUse {
+            occupant: stay.occupant,
+            block: block_of[item],
+            bytes: stay.bytes,
+            first: stay.first,
+            last: stay.last,
+            takes_over: stay.takes_over.and_then(|previous| use_of[previous]),
+        });
+    }
+    Ok(BlockPlan { block_bytes, uses })
+}
+
+/// What sizes are rounded up to.
+fn granule(alignment: u64, options: &BlockOptions, several_queues: bool) -> Result<u64, PlanError> {
+    if options.tolerance.is_nan() || options.tolerance < 1.0 {
+        let (option, value) = ("tolerance", options.tolerance.to_string());
+        return Err(PlanError::BadOption { option, value, rule: "a block is at least as large as what it holds" });
+    }
+    if !options.cache_line_bytes.is_power_of_two() {
+        return Err(PlanError::BadAlignment { alignment: options.cache_line_bytes });
+    }
+    Ok(if several_queues { alignment.max(options.cache_line_bytes) } else { alignment })
+}
+
+/// The sizes of the blocks, and the block of every item.
+fn assign_in(items: &[Item], order: Order, tolerance: f64) -> (Vec<u64>, Vec<usize>) {
+    use std::cmp::Reverse;
+    let mut sequence: Vec<usize> = (0..items.len()).collect();
+    sequence.sort_by_key(|k| {
+        let item = &items[*k];
+        let steps = item.last - item.first;
+        match order {
+            Order::Size => (0, Reverse(item.bytes), item.first),
+            Order::ShortLived => (steps, Reverse(item.bytes), item.first),
+            Order::Time => (item.first, Reverse(item.bytes), item.last),
+        }
+    });
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut block_of = vec![0; items.len()];
+    for k in sequence {
+        let item = &items[k];
+        #[expect(clippy::cast_precision_loss, reason = "a tolerance is a rough measure")]
+        let near = |block: &Block| block.bytes as f64 <= item.bytes as f64 * tolerance;
+        let free = || blocks.iter().enumerate().filter(|(_, block)| block.is_free(item));
+        let fitting = free().filter(|(_, b)| b.bytes >= item.bytes && near(b)).min_by_key(|(at, b)| (b.bytes, *at));
+        let growing = || free().filter(|(_, b)| b.bytes < item.bytes).max_by_key(|(at, b)| (b.bytes, Reverse(*at)));
+        let at = fitting.or_else(growing).map_or(blocks.len(), |(at, _)| at);
+        if at == blocks.len() {
+            blocks.push(Block { bytes: item.bytes, taken: BTreeMap::new() });
+        }
+        let block = &mut blocks[at];
+        block.bytes = block.bytes.max(item.bytes);
+        block.taken.insert(item.first, item.last);
+        block_of[k] = at;
+    }
+    (blocks.into_iter().map(|block| block.bytes).collect(), block_of)
+}
