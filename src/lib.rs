@@ -2,9 +2,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod error;
 pub mod graph;
 pub mod id;
+pub mod import;
 pub mod memory;
 pub mod plan;
 pub mod schedule;
