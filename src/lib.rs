@@ -11,6 +11,7 @@ pub mod memory;
 pub mod plan;
 pub mod schedule;
 pub mod search;
+pub mod testing;
 
 pub use error::{GraphError, PlanError, ScheduleError};
 pub use graph::Graph;
