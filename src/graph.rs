@@ -428,3 +428,6 @@ impl Graph {
         self.touchers_of.list(storage.index())
     }
 }
+
+#[cfg(test)]
+mod tests;
