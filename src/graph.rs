@@ -21,6 +21,9 @@
 mod build;
 pub(crate) mod builder;
 mod keyed;
+#[cfg(feature = "petgraph")]
+#[cfg_attr(docsrs, doc(cfg(feature = "petgraph")))]
+pub mod petgraph;
 mod topology;
 
 pub use builder::{GraphBuilder, OpBuilder, TensorKind};

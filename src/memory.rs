@@ -390,23 +390,4 @@ fn augment<T: Copy + PartialEq>(pairs: &[(T, T)], chosen: &mut [bool], left: T) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn matching_finds_augmenting_paths() {
-        // 1 could take 10 or 11; 2 only 10; 3 only 11 or 12.
-        let pairs = [(1, 10), (1, 11), (2, 10), (3, 11), (3, 12)];
-        let found = matching(&pairs);
-        assert_eq!(found.len(), 3, "{found:?}");
-        for (k, a) in found.iter().enumerate() {
-            assert!(found[..k].iter().all(|b| a.0 != b.0 && a.1 != b.1), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn matching_prefers_earlier_pairs() {
-        assert_eq!(matching(&[(1, 10), (1, 11)]), [(1, 10)]);
-        assert_eq!(matching::<u8>(&[]), []);
-    }
-}
+mod tests;
