@@ -498,6 +498,7 @@ fn ops_in_any_order() {
 }
 
 #[test]
+#[expect(clippy::forget_non_drop, clippy::drop_non_drop, reason = "whether or not it has something to drop")]
 fn op_builders_may_be_forgotten_or_dropped() {
     let mut b = Graph::builder();
     let (x, y) = (b.input("x", 1), b.tensor("y", 1));
