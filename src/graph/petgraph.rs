@@ -1,4 +1,4 @@
-//! To and from [petgraph](::petgraph): convert a graph of yours, or run petgraph's algorithms on a [`Graph`].
+//! To and from [petgraph]: convert a graph of yours, or run petgraph's algorithms on a [`Graph`].
 //!
 //! In petgraph's words an op is a node. [`Graph::from_petgraph`] makes a [`Graph`] from any directed graph of
 //! petgraph's; [`Graph::to_petgraph`] copies a graph back; [`Graph::as_petgraph`] copies nothing, and lets petgraph's
