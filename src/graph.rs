@@ -21,6 +21,9 @@
 mod build;
 pub(crate) mod builder;
 mod keyed;
+#[cfg(feature = "petgraph")]
+#[cfg_attr(docsrs, doc(cfg(feature = "petgraph")))]
+pub mod petgraph;
 mod topology;
 
 pub use builder::{GraphBuilder, OpBuilder, TensorKind};
@@ -210,8 +213,7 @@ impl Graph {
     /// This graph without its in-place pairs: nothing may take over the bytes of anything.
     #[must_use]
     pub fn without_in_place(mut self) -> Self {
-        let none = || Adjacency::group(self.ops.len(), std::iter::empty);
-        self.in_place_of = none();
+        self.in_place_of = Adjacency::group(self.ops.len(), std::iter::empty);
         self.takeovers_of = Adjacency::group(self.ops.len(), std::iter::empty);
         self
     }
@@ -428,3 +430,6 @@ impl Graph {
         self.touchers_of.list(storage.index())
     }
 }
+
+#[cfg(test)]
+mod tests;
