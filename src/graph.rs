@@ -210,8 +210,7 @@ impl Graph {
     /// This graph without its in-place pairs: nothing may take over the bytes of anything.
     #[must_use]
     pub fn without_in_place(mut self) -> Self {
-        let none = || Adjacency::group(self.ops.len(), std::iter::empty);
-        self.in_place_of = none();
+        self.in_place_of = Adjacency::group(self.ops.len(), std::iter::empty);
         self.takeovers_of = Adjacency::group(self.ops.len(), std::iter::empty);
         self
     }

@@ -43,7 +43,7 @@ fn the_text_shows_the_given_order_as_it_is() {
         bound        4.19 KiB (4288 B), gap 95.52 %
         optimal      not proven; the search stopped: came to its end
         arena        8.19 KiB (8384 B), fragmentation 0.00 %, alignment 64 B
-        fluctuation  3.02 KiB before, 3.02 KiB after
+        fluctuation  2.95 KiB before, 2.95 KiB after
         at the peak  step 1 runs op 1, widen (matmul), workspace 128 B
             4.00 KiB  tensor 1 (wide0), activation, f32 [16, 64]
             4.00 KiB  tensor 2 (wide1), activation
