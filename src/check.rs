@@ -92,7 +92,7 @@ pub enum Fault {
     NotOptimal { bound: u64, peak: u64 },
     #[error("an alignment of 0 bytes")]
     ZeroAlignment,
-    #[error("the event from {record:?} to {wait:?} goes back in issue order, or beyond the last step")]
+    #[error("the event from {record:?} to {wait:?} goes back in issue order")]
     EventBackwards { record: StepIdx, wait: StepIdx },
     #[error("{what}: made at {made:?}, used at {used:?} on another queue, without an event between")]
     UseNotOrdered { what: String, made: StepIdx, used: StepIdx },

@@ -50,15 +50,18 @@ fn clocks(plan: &PlanDocument, faults: &mut Vec<Fault>) -> Option<Clocks> {
             *numbers.entry(step.queue).or_insert(next)
         })
         .collect();
+    if numbers.len() < 2 {
+        return None;
+    }
     let mut waits: HashMap<usize, Vec<usize>> = HashMap::new();
     let n_faults = faults.len();
     for event in &plan.events {
-        if event.record >= event.wait || event.wait.index() >= n {
+        if event.record >= event.wait {
             faults.push(Fault::EventBackwards { record: event.record, wait: event.wait });
         }
         waits.entry(event.wait.index()).or_default().push(event.record.index());
     }
-    if numbers.len() < 2 || faults.len() > n_faults {
+    if faults.len() > n_faults {
         return None;
     }
     let mut clock: Vec<Vec<u32>> = Vec::with_capacity(n);

@@ -1,0 +1,305 @@
+//! Right plans hold, and every way to break one is found as what it is.
+
+use super::*;
+use crate::id::{QueueId, StorageId, TensorId};
+use crate::memory::Profile;
+use crate::plan::Event;
+use crate::schedule::Action;
+
+/// A graph with an input, a weight, an update, a view, an in-place pair, workspace and a control dependency.
+///
+/// ```text
+/// x ─ a ─▶ h ─ b (in place over h, workspace) ─▶ r ─ c (view) ─▶ v ─ d ─▶ y (output)
+/// w ─ a                                               u (updates w, after d) ─▶ w2
+/// ```
+fn sample() -> Graph {
+    let mut g = Graph::builder();
+    let (x, w) = (g.input("x", 100), g.weight("w", 50));
+    let (h, r, v) = (g.tensor("h", 200), g.tensor("r", 200), g.tensor("v", 200));
+    let (y, w2) = (g.tensor("y", 30), g.tensor("w2", 50));
+    g.op("a").reads([x, w]).writes([h]);
+    g.op("b").reads([h]).writes([r]).in_place(r, h).workspace(70);
+    g.op("c").reads([r]).writes([v]).view(v, r);
+    let d = g.op("d").reads([v]).writes([y]).id();
+    g.op("u").reads([w]).writes([w2]).update(w2, w).after([d]);
+    g.output(y);
+    g.build().unwrap()
+}
+
+fn storage(graph: &Graph, tensor: usize) -> StorageId {
+    graph.storage(TensorId::new(tensor))
+}
+
+/// A document with an allocation of its own for every stay, but in-place takeovers at the place they take over.
+fn spread(graph: &Graph, steps: Vec<Step>) -> PlanDocument {
+    let profile = Profile::of(graph, &steps).unwrap();
+    let mut next = 0;
+    let mut offsets: Vec<u64> = Vec::new();
+    let mut allocations = Vec::new();
+    for stay in profile.stays() {
+        let bytes = stay.bytes.next_multiple_of(8);
+        let offset = stay.takes_over.map_or(next, |from| offsets[from]);
+        next = next.max(offset + bytes);
+        offsets.push(offset);
+        allocations.push(Allocation { occupant: stay.occupant, offset, bytes, first: stay.first, last: stay.last });
+    }
+    PlanDocument {
+        graph: String::new(),
+        strategy: String::new(),
+        seed: 0,
+        steps,
+        events: Vec::new(),
+        peak_bytes: profile.peak_bytes(),
+        lower_bound_bytes: 0,
+        optimal: false,
+        persistent_bytes: 0,
+        baseline_peak_bytes: 0,
+        alignment: 8,
+        arena_bytes: next,
+        allocations,
+        schedule_seconds: None,
+        placement_seconds: None,
+    }
+}
+
+fn plain(graph: &Graph) -> Vec<Step> {
+    graph.given_order().iter().map(|op| Step::run(*op)).collect()
+}
+
+fn run(op: usize) -> Step {
+    Step::run(OpId::new(op))
+}
+
+/// The sample with a change made to its document; what the checker says.
+fn broken(change: impl FnOnce(&mut PlanDocument)) -> Vec<Fault> {
+    let graph = sample();
+    let mut document = spread(&graph, plain(&graph));
+    assert_eq!(super::document(&graph, &document).faults, []);
+    change(&mut document);
+    super::document(&graph, &document).faults
+}
+
+/// Fails unless one of the faults matches.
+macro_rules! assert_found {
+    ($faults:expr, $pattern:pat) => {{
+        let faults = $faults;
+        assert!(faults.iter().any(|fault| matches!(fault, $pattern)), "{} not among {faults:?}", stringify!($pattern));
+    }};
+}
+
+#[test]
+fn figures_are_those_counted_by_hand() {
+    let graph = sample();
+    let checked = document(&graph, &spread(&graph, plain(&graph)));
+    // b: r takes over h (200) beside its workspace (70), when x (100) is dead; a: x + h; d: r + y.
+    assert_eq!((checked.peak_bytes, checked.peak_without_in_place_bytes), (300, 470));
+    assert!(checked.holds());
+}
+
+#[test]
+fn broken_orders_are_found() {
+    let graph = sample();
+    let ops = |list: &[usize]| list.iter().map(|op| OpId::new(*op)).collect::<Vec<_>>();
+    assert_eq!(order(&graph, &ops(&[0, 1, 2, 3, 4])), []);
+    assert_found!(order(&graph, &ops(&[1, 0, 2, 3, 4])), Fault::ReadBeforeWritten { .. });
+    assert_found!(order(&graph, &ops(&[0, 1, 2, 4, 3])), Fault::RunsTooEarly { .. });
+    assert_found!(order(&graph, &ops(&[4, 0, 1, 2, 3])), Fault::WrongVersion { .. });
+    assert_found!(order(&graph, &ops(&[0, 1, 2, 3])), Fault::NeverRuns { .. });
+    assert_found!(order(&graph, &ops(&[0, 1, 1, 2, 3, 4])), Fault::RunsAgain { times: 2, .. });
+    assert_found!(order(&graph, &ops(&[0, 1, 2, 3, 4, 9])), Fault::UnknownOp { .. });
+    // Every fault is reported, not just the first.
+    let many = order(&graph, &ops(&[4, 3, 2, 1]));
+    assert!(many.len() >= 5, "{many:?}");
+}
+
+#[test]
+fn broken_moves_are_found() {
+    let graph = sample();
+    let (h, y) = (storage(&graph, 2), storage(&graph, 5));
+    let with = |extra: &[(usize, Step)]| {
+        let mut list = plain(&graph);
+        extra.iter().for_each(|(at, step)| list.insert(*at, *step));
+        steps(&graph, &list)
+    };
+    assert_eq!(with(&[(1, Step::offload(h)), (2, Step::fetch(h))]), []);
+    assert_found!(with(&[(1, Step::offload(h))]), Fault::NotResident { .. });
+    assert_found!(with(&[(1, Step::fetch(h))]), Fault::FetchNotOffloaded { .. });
+    assert_found!(with(&[(0, Step::offload(h))]), Fault::OffloadNotResident { .. });
+    assert_found!(with(&[(5, Step::offload(y))]), Fault::OutputNotResident { .. });
+    assert_found!(with(&[(5, run(4))]), Fault::WrongVersion { .. });
+    assert_found!(with(&[(5, run(0))]), Fault::WrongVersion { .. });
+    assert_found!(with(&[(0, Step::offload(StorageId::new(99)))]), Fault::UnknownStorage { storage: 99, .. });
+}
+
+#[test]
+fn stale_host_copies_are_found() {
+    // The host holds the version before the update; bringing that back loses the update.
+    let mut g = Graph::builder();
+    let (s, t) = (g.tensor("s", 8), g.tensor("t", 8));
+    g.op("make").writes([s]);
+    g.op("update").reads([s]).writes([t]).update(t, s);
+    g.output(t);
+    let graph = g.build().unwrap();
+    let s = storage(&graph, 0);
+    let list = vec![run(0), Step::offload(s), Step::fetch(s), run(1), Step::fetch(s)];
+    assert_found!(steps(&graph, &list), Fault::OutputOverwritten { .. });
+}
+
+#[test]
+fn broken_allocations_are_found() {
+    assert_found!(broken(|p| drop(p.allocations.remove(0))), Fault::MissingAllocation { .. });
+    assert_found!(broken(|p| p.allocations.push(p.allocations[0])), Fault::ExtraAllocation { .. });
+    assert_found!(broken(|p| p.allocations[0].bytes -= 8), Fault::TooSmall { .. });
+    assert_found!(broken(|p| p.allocations[0].offset += 1), Fault::Misaligned { .. });
+    assert_found!(broken(|p| p.alignment = 0), Fault::ZeroAlignment);
+    assert_found!(broken(|p| p.allocations[1].last = StepIdx::new(0)), Fault::HeldTooShort { .. });
+    assert_found!(broken(|p| p.allocations[2].first = StepIdx::new(3)), Fault::HeldTooShort { .. });
+    // x and h are live together at step 0.
+    assert_found!(broken(|p| p.allocations[1].offset = 0), Fault::Overlap { .. });
+    let workspace = |p: &PlanDocument| p.allocations.iter().position(|a| matches!(a.occupant, Occupant::Workspace(_)));
+    assert_found!(broken(|p| drop(p.allocations.remove(workspace(p).unwrap()))), Fault::MissingAllocation { .. });
+    let moved = |p: &mut PlanDocument| {
+        let at = workspace(p).unwrap();
+        p.allocations[at].first = StepIdx::new(0);
+    };
+    assert_found!(broken(moved), Fault::ExtraAllocation { .. });
+    let unknown = Occupant::Storage(StorageId::new(1000));
+    assert_found!(broken(|p| p.allocations[0].occupant = unknown), Fault::ExtraAllocation { .. });
+}
+
+#[test]
+fn in_place_is_all_or_nothing() {
+    // r partly over h: neither identical nor disjoint.
+    assert_found!(broken(|p| p.allocations[2].offset += 8), Fault::Overlap { .. });
+    // At the place of h, but h is held a step longer, so it does not die there.
+    assert_found!(broken(|p| p.allocations[1].last = StepIdx::new(2)), Fault::Overlap { .. });
+    // Without the pair the same places overlap.
+    let graph = sample();
+    let document_in_place = spread(&graph, plain(&graph));
+    assert_found!(document(&graph.without_in_place(), &document_in_place).faults, Fault::Overlap { .. });
+}
+
+#[test]
+fn false_claims_are_found() {
+    assert_found!(broken(|p| p.arena_bytes += 8), Fault::WrongArena { .. });
+    assert_found!(broken(|p| p.peak_bytes -= 1), Fault::WrongPeak { .. });
+    assert_found!(broken(|p| p.lower_bound_bytes = p.peak_bytes + 1), Fault::BoundAbovePeak { .. });
+    assert_found!(broken(|p| p.optimal = true), Fault::NotOptimal { .. });
+    assert_eq!(broken(|p| p.peak_bytes = 470), []);
+    // The places decide which peak is found: apart, nothing is taken over.
+    let apart = |p: &mut PlanDocument| {
+        p.allocations[2].offset = p.arena_bytes;
+        p.arena_bytes += 200;
+    };
+    assert_found!(broken(apart), Fault::WrongPeak { found: 470, .. });
+}
+
+#[test]
+fn numbers_of_any_size_are_judged() {
+    assert_found!(
+        broken(|p| {
+            p.allocations[0].offset = u64::MAX - 7;
+            p.allocations[0].bytes = u64::MAX;
+            p.peak_bytes = u64::MAX;
+        }),
+        Fault::WrongPeak { .. }
+    );
+    let far = StepIdx::new(usize::MAX);
+    let faults = broken(|p| (p.allocations[0].first, p.allocations[0].last) = (far, far));
+    assert_found!(faults, Fault::HeldTooShort { .. });
+}
+
+/// The sample on two queues: b and d on queue 1.
+fn two_queues() -> Vec<Step> {
+    let mut list = plain(&sample());
+    list[1].queue = QueueId::new(1);
+    list[3].queue = QueueId::new(1);
+    list
+}
+
+fn event(record: usize, wait: usize) -> Event {
+    Event { record: StepIdx::new(record), wait: StepIdx::new(wait) }
+}
+
+fn with_events(events: &[(usize, usize)]) -> Vec<Fault> {
+    let graph = sample();
+    let mut document = spread(&graph, two_queues());
+    document.events = events.iter().map(|(record, wait)| event(*record, *wait)).collect();
+    super::document(&graph, &document).faults
+}
+
+#[test]
+fn races_are_found() {
+    assert_eq!(with_events(&[(0, 1), (1, 2), (2, 3)]), []);
+    // b reads what a made; c views what b made; d reads what c viewed: made by b, on the same queue.
+    assert_found!(with_events(&[(1, 2), (2, 3)]), Fault::UseNotOrdered { .. });
+    assert_found!(with_events(&[(0, 1), (2, 3)]), Fault::UseNotOrdered { .. });
+    assert_found!(with_events(&[(0, 1), (2, 1), (1, 2)]), Fault::EventBackwards { .. });
+}
+
+#[test]
+fn reuse_and_overwrites_across_queues_need_events() {
+    // Two chains that share nothing but, in the arena, their bytes.
+    let mut g = Graph::builder();
+    let (a, b) = (g.tensor("a", 8), g.tensor("b", 8));
+    g.op("make a").writes([a]);
+    g.op("read a").reads([a]);
+    g.op("make b").writes([b]);
+    g.op("read b").reads([b]);
+    let graph = g.build().unwrap();
+    let mut list = plain(&graph);
+    (list[2].queue, list[3].queue) = (QueueId::new(1), QueueId::new(1));
+    let mut reused = spread(&graph, list);
+    reused.allocations[1].offset = 0;
+    reused.arena_bytes = 8;
+    assert_found!(document(&graph, &reused).faults, Fault::ReuseNotOrdered { .. });
+    reused.events = vec![event(0, 2)];
+    assert_found!(document(&graph, &reused).faults, Fault::ReuseNotOrdered { .. });
+    reused.events = vec![event(1, 2)];
+    assert_eq!(document(&graph, &reused).faults, []);
+
+    // A reader on another queue than the op that overwrites what it reads.
+    let mut g = Graph::builder();
+    let (s, t) = (g.input("s", 8), g.tensor("t", 8));
+    g.op("read").reads([s]);
+    g.op("update").reads([s]).writes([t]).update(t, s);
+    let graph = g.build().unwrap();
+    let mut list = plain(&graph);
+    list[1].queue = QueueId::new(7);
+    let mut racing = spread(&graph, list);
+    assert_found!(document(&graph, &racing).faults, Fault::UpdateNotOrdered { .. });
+    racing.events = vec![event(0, 1)];
+    assert_eq!(document(&graph, &racing).faults, []);
+}
+
+#[test]
+fn recomputation_and_offload_hold() {
+    let graph = sample();
+    let r = storage(&graph, 3);
+    let list = vec![run(0), run(1), run(2), Step::offload(r), run(0), run(1), run(2), run(3), run(4)];
+    assert_eq!(document(&graph, &spread(&graph, list)).faults, []);
+    let list = vec![run(0), run(1), Step::offload(r), Step::fetch(r), run(2), run(3), run(4)];
+    let moved = spread(&graph, list);
+    assert_eq!(document(&graph, &moved).faults, []);
+    assert!(matches!(moved.steps[2].action, Action::Offload(_)));
+}
+
+#[test]
+fn broken_blocks_are_found() {
+    let graph = sample();
+    let schedule = Schedule::from_order(&graph, graph.given_order()).unwrap();
+    let plan = crate::MemoryPlanner::new().blocks(&graph, &schedule).unwrap();
+    assert_eq!(blocks(&graph, schedule.steps(), &plan), []);
+    let with = |change: fn(&mut Vec<u64>, &mut Vec<crate::plan::BlockUse>)| {
+        let (mut sizes, mut uses) = (plan.block_bytes().to_vec(), plan.uses().to_vec());
+        change(&mut sizes, &mut uses);
+        blocks(&graph, schedule.steps(), &BlockPlan::from_parts(sizes, uses))
+    };
+    assert_found!(with(|sizes, _| sizes.iter_mut().for_each(|bytes| *bytes = 8)), Fault::TooSmall { .. });
+    assert_found!(with(|_, uses| uses.iter_mut().for_each(|used| used.block = 0)), Fault::Overlap { .. });
+    assert_found!(with(|_, uses| uses[0].block = 99), Fault::UnknownBlock { block: 99, .. });
+    assert_found!(with(|_, uses| drop(uses.pop())), Fault::MissingAllocation { .. });
+    assert_found!(with(|_, uses| uses.push(uses[0])), Fault::ExtraAllocation { .. });
+    // The second use is h, which b reads at step 1.
+    assert_found!(with(|_, uses| uses[1].last = StepIdx::new(0)), Fault::HeldTooShort { .. });
+}

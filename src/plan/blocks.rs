@@ -95,6 +95,12 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
+    /// A plan of these parts, right or wrong.
+    #[cfg(test)]
+    pub(crate) fn from_parts(block_bytes: Vec<u64>, uses: Vec<BlockUse>) -> Self {
+        Self { block_bytes, uses }
+    }
+
     /// The size of each block, in bytes.
     #[must_use]
     pub fn block_bytes(&self) -> &[u64] {

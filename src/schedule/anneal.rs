@@ -201,22 +201,23 @@ mod tests {
     use super::*;
     use crate::memory::Profile;
     use crate::schedule::plain_steps;
+    use crate::testing::{Family, GraphShape, random_graph};
 
     #[test]
     fn a_moved_profile_is_the_one_that_the_evaluator_finds() {
         for seed in 0..40 {
-            let shape = crate::testing::GraphShape::default();
-            let graph = crate::testing::random_graph(seed, &shape);
-            if graph.n_ops() < 2 {
-                continue;
-            }
+            let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 30).with_everything();
+            let graph = random_graph(seed, &shape);
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
             let mut state = State::new(&graph, graph.given_order(), 0);
-            for _ in 0..200 {
+            let mut moves = 0;
+            for _ in 0..400 {
                 let Some((from, to)) = state.pick(&mut rng) else { continue };
+                moves += 1;
                 state.shift(from, to);
                 state.replay(from.min(to), from.max(to));
             }
+            assert!(moves > 20, "seed {seed}: {moves} moves");
             let profile = Profile::of(&graph, &plain_steps(&state.order)).expect("moves are legal");
             assert_eq!(state.cost, profile.used_bytes().collect::<Vec<_>>(), "seed {seed}");
         }
