@@ -9,6 +9,7 @@ pub mod id;
 pub mod import;
 pub mod memory;
 pub mod plan;
+pub mod report;
 pub mod schedule;
 pub mod search;
 pub mod testing;

@@ -89,6 +89,9 @@ pub struct Progress {
     pub lower_bound_bytes: u64,
 }
 
+/// Who is told about progress.
+type Callback<'p> = Box<dyn FnMut(&Progress) + Send + 'p>;
+
 /// The context of one search: budgets, cancel token, progress callback, seed.
 ///
 /// ```
@@ -111,7 +114,7 @@ pub struct Search<'p> {
     work_budget: u64,
     time_budget: Option<Duration>,
     cancel: CancelToken,
-    progress: Option<Box<dyn FnMut(&Progress) + Send + 'p>>,
+    progress: Option<Callback<'p>>,
     spent_work: u64,
     /// The work at which the present part of the search must end; never above `work_budget`.
     limit: u64,

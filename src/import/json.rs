@@ -402,7 +402,10 @@ fn parse<'t, T: Deserialize<'t>>(text: &'t [u8], expected: &'static str) -> Resu
     let syntax = |error: serde_json::Error| ImportError::Syntax(error.to_string());
     let found = serde_json::from_slice::<FormatDoc>(text).map_err(syntax)?.format.unwrap_or_default();
     if found.as_str() != Some(expected) {
-        return Err(ImportError::Format { expected, found: found.as_str().map_or_else(|| found.to_string(), str::to_owned) });
+        return Err(ImportError::Format {
+            expected,
+            found: found.as_str().map_or_else(|| found.to_string(), str::to_owned),
+        });
     }
     serde_json::from_slice(text).map_err(syntax)
 }
