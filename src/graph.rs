@@ -23,6 +23,9 @@ pub(crate) mod builder;
 #[cfg(any(feature = "json", feature = "serde"))]
 pub(crate) mod document;
 mod keyed;
+#[cfg(feature = "petgraph")]
+#[cfg_attr(docsrs, doc(cfg(feature = "petgraph")))]
+pub mod petgraph;
 mod topology;
 
 pub use builder::{GraphBuilder, OpBuilder, TensorKind};
@@ -434,3 +437,6 @@ impl Graph {
         self.touchers_of.list(storage.index())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -357,6 +357,13 @@ impl Best {
         offered.unwrap_or(false)
     }
 
+    /// [`offer_built`](Self::offer_built), without measuring an order that its builder found to be no better.
+    fn offer_if_better(&mut self, graph: &Graph, built: greedy::Built) -> bool {
+        let better = built.peak_bytes < self.peak_bytes && self.offer_built(graph, built.order);
+        debug_assert!(!better || self.peak_bytes == built.peak_bytes, "the walk and the evaluator disagree");
+        better
+    }
+
     /// Measures an order and keeps it when it is better; whether it was. What it shows about the bound is kept too.
     ///
     /// # Errors

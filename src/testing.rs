@@ -28,6 +28,7 @@ mod strategies;
 
 pub use orders::{all_orders, brute_force_peak, random_order};
 #[cfg(any(test, feature = "proptest"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "proptest")))]
 pub use strategies::{graph_and_order, graphs, orders};
 
 use crate::graph::Graph;

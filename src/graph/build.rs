@@ -104,11 +104,13 @@ struct Draft {
     producer: Vec<Option<OpId>>,
 }
 
-/// An update of a storage: the version it makes, the op, and the tensor whose version it overwrites.
+/// An update of a storage: the version it makes, the op, the tensor it writes, and the tensor whose version it
+/// overwrites.
 #[derive(Clone, Copy)]
 struct Update {
     version: u32,
     op: OpId,
+    new: TensorId,
     old: TensorId,
 }
 
@@ -310,28 +312,26 @@ impl Draft {
 
     /// Adds the sources of views and updates to the inputs of their ops, where they are missing.
     fn add_sources_to_inputs(&mut self) {
-        let sources = |lists: &OpLists, o: usize| {
-            let pairs = lists.views.list(o).iter().chain(lists.updates.list(o));
-            pairs.map(|&(_, source)| source).collect::<Vec<_>>()
-        };
-        let missing = |o: usize, source: &TensorId| {
-            self.producer[source.index()] != Some(OpId::new(o)) && !self.lists.inputs.list(o).contains(source)
-        };
-        let n = self.ops.len();
-        if !(0..n).any(|o| sources(&self.lists, o).iter().any(|s| missing(o, s))) {
-            return;
-        }
         let mut inputs = Adjacency::default();
-        for o in 0..n {
-            let mut list = self.lists.inputs.list(o).to_vec();
-            for source in sources(&self.lists, o) {
-                if missing(o, &source) && !list.contains(&source) {
+        let mut any_missing = false;
+        let mut read = Lookup::default();
+        for op in self.op_ids() {
+            let o = op.index();
+            let given = self.lists.inputs.list(o);
+            let mut list = given.to_vec();
+            read.clear();
+            read.extend(given);
+            for &(_, source) in self.lists.views.list(o).iter().chain(self.lists.updates.list(o)) {
+                if self.producer[source.index()] != Some(op) && read.insert(source) {
+                    any_missing = true;
                     list.push(source);
                 }
             }
             inputs.push_list(list);
         }
-        self.lists.inputs = inputs;
+        if any_missing {
+            self.lists.inputs = inputs;
+        }
     }
 
     /// One storage a root, in the order of the roots; and the storage of every tensor.
@@ -377,13 +377,14 @@ impl Draft {
         let mut updates: Vec<(usize, Update)> = Vec::new();
         for op in self.op_ids() {
             for &(new, old) in self.lists.updates.list(op.index()) {
-                updates.push((storage_of[new.index()].index(), Update { version: version[new.index()], op, old }));
+                let update = Update { version: version[new.index()], op, new, old };
+                updates.push((storage_of[new.index()].index(), update));
             }
         }
         updates.sort_by_key(|(storage, update)| (*storage, update.version));
         for pair in updates.windows(2) {
             let [(s, first), (t, second)] = pair else { continue };
-            if s == t && first.version == second.version && (first.op != second.op || first.old != second.old) {
+            if s == t && first.version == second.version && first.new != second.new {
                 return Err(GraphError::TwoUpdates {
                     tensor: self.tensor_label(first.old),
                     first: self.op_label(first.op),
@@ -477,8 +478,10 @@ impl Draft {
         let mut list = Vec::new();
         for o in 0..self.ops.len() {
             list.clear();
-            let views = self.lists.views.list(o);
-            let counts = |t: &&TensorId| level >= Level::Views || !views.iter().any(|(_, source)| source == *t);
+            let views = if level >= Level::Views { &[] } else { self.lists.views.list(o) };
+            let mut viewed: Vec<TensorId> = views.iter().map(|&(_, source)| source).collect();
+            viewed.sort_unstable();
+            let counts = |t: &&TensorId| viewed.binary_search(t).is_err();
             list.extend(self.lists.inputs.list(o).iter().filter(counts).filter_map(|t| self.producer[t.index()]));
             list.extend_from_slice(self.lists.after.list(o));
             list.extend_from_slice(readers_first.list(o));
@@ -505,16 +508,27 @@ impl Draft {
     fn takeovers(&self, storages: &[Storage], storage_of: &[StorageId]) -> Adjacency<Takeover> {
         let mut takeovers = Adjacency::default();
         let mut list: Vec<Takeover> = Vec::new();
+        // What one op reads, by storage.
+        let mut read: Vec<(StorageId, TensorId)> = Vec::new();
+        let mut seen = Lookup::default();
         for o in 0..self.ops.len() {
             list.clear();
-            for &(out, operand) in self.lists.in_place.list(o) {
+            read.clear();
+            seen.clear();
+            let pairs = self.lists.in_place.list(o);
+            if !pairs.is_empty() {
+                read.extend(self.lists.inputs.list(o).iter().map(|&t| (storage_of[t.index()], t)));
+                read.sort_unstable();
+                read.dedup();
+            }
+            for &(out, operand) in pairs {
                 let takeover = Takeover { to: storage_of[out.index()], from: storage_of[operand.index()] };
                 let (to, from) = (&storages[takeover.to.index()], &storages[takeover.from.index()]);
-                let alone =
-                    self.lists.inputs.list(o).iter().all(|t| *t == operand || storage_of[t.index()] != takeover.from);
+                let first = read.partition_point(|(storage, _)| *storage < takeover.from);
+                let alone = read.get(first + 1).is_none_or(|(storage, _)| *storage != takeover.from);
                 let allowed =
                     to.root == out && to.bytes == from.bytes && to.bytes > 0 && !from.persistent && !from.output;
-                if allowed && alone && !list.contains(&takeover) {
+                if allowed && alone && seen.insert((takeover.to, takeover.from)) {
                     list.push(takeover);
                 }
             }
@@ -549,10 +563,59 @@ impl Draft {
 
 /// The distinct readers of every tensor.
 fn consumers(n_tensors: usize, inputs: &Adjacency<TensorId>) -> Adjacency<OpId> {
+    let mut distinct = Adjacency::default();
+    let mut list = Vec::new();
+    for given in inputs.lists() {
+        list.clear();
+        list.extend_from_slice(given);
+        list.sort_unstable();
+        list.dedup();
+        distinct.push_list(list.iter().copied());
+    }
     Adjacency::group(n_tensors, || {
-        inputs.lists().enumerate().flat_map(|(o, list)| {
-            let first = move |(k, t): (usize, &TensorId)| (!list[..k].contains(t)).then_some((t.index(), OpId::new(o)));
-            list.iter().enumerate().filter_map(first)
-        })
+        distinct.lists().enumerate().flat_map(|(o, list)| list.iter().map(move |t| (t.index(), OpId::new(o))))
     })
+}
+
+/// A set that is refilled for every op: a list that is searched while it is short, hashed once it is long.
+struct Lookup<T> {
+    short: Vec<T>,
+    long: Option<HashSet<T>>,
+}
+
+impl<T> Default for Lookup<T> {
+    fn default() -> Self {
+        Self { short: Vec::new(), long: None }
+    }
+}
+
+impl<T: Copy + Eq + std::hash::Hash> Lookup<T> {
+    /// The most entries that are searched one by one.
+    const SHORT: usize = 16;
+
+    fn clear(&mut self) {
+        self.short.clear();
+        self.long = None;
+    }
+
+    fn extend(&mut self, items: &[T]) {
+        items.iter().for_each(|item| {
+            self.insert(*item);
+        });
+    }
+
+    /// Adds an item; whether it is new.
+    fn insert(&mut self, item: T) -> bool {
+        if let Some(long) = &mut self.long {
+            return long.insert(item);
+        }
+        if self.short.contains(&item) {
+            return false;
+        }
+        self.short.push(item);
+        if self.short.len() > Self::SHORT {
+            self.long = Some(self.short.iter().copied().collect());
+        }
+        true
+    }
 }

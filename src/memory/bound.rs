@@ -73,10 +73,15 @@ impl Bound {
     pub(crate) fn lower_ceilings(&mut self, steps: &[Step], profile: &Profile) {
         for (step, used) in steps.iter().zip(profile.used_bytes()) {
             if let Action::Run(op) = step.action {
-                let ceiling = &mut self.ceilings[op.index()];
-                *ceiling = used.min(*ceiling);
+                self.lower_ceiling(op, used);
             }
         }
+    }
+
+    /// Learns that there is a plain order in which the op's step costs `used` bytes.
+    pub(crate) fn lower_ceiling(&mut self, op: OpId, used: u64) {
+        let ceiling = &mut self.ceilings[op.index()];
+        *ceiling = used.min(*ceiling);
     }
 
     /// Raises the bound to the largest forced-live bound of any op, as far as the budget reaches.
@@ -104,8 +109,10 @@ fn operand_bytes(graph: &Graph, op: OpId) -> u64 {
 /// The most bytes that `op` can save in place, when only storages for which `may_die` holds can die with it.
 pub(crate) fn savable_bytes(graph: &Graph, op: OpId, mut may_die: impl FnMut(crate::id::StorageId) -> bool) -> u64 {
     let takeovers = graph.takeovers(op);
-    if takeovers.is_empty() {
-        return 0;
+    match takeovers {
+        [] => return 0,
+        [only] => return if may_die(only.from) { graph.storage_bytes(only.to) } else { 0 },
+        _ => {}
     }
     let pairs: Vec<_> = takeovers.iter().filter(|t| may_die(t.from)).map(|t| (t.to, t.from)).collect();
     matching(&pairs).iter().map(|(to, _)| graph.storage_bytes(*to)).sum()

@@ -17,12 +17,10 @@
 //! crossover for precedence-constrained sequences.
 
 use super::Best;
-use super::greedy::{Rule, list_order, ranks};
+use super::greedy::{Built, Rule, list_order, ranks};
 use super::walk::{Direction, Walk};
 use crate::graph::Graph;
 use crate::id::OpId;
-use crate::memory::Profile;
-use crate::schedule::plain_steps;
 use crate::search::Search;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -80,13 +78,13 @@ fn first_population(
     let given = ranks(graph.given_order());
     for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
         for walk in &mut *walks {
-            let order = list_order(walk, rule, &given, search)?;
-            population.push(measure(graph, best, order));
+            let built = list_order(walk, rule, &given, &mut best.bound, search)?;
+            population.push(keep(graph, best, built));
         }
     }
     while population.len() < POPULATION {
-        let order = list_order(&mut walks[0], Rule::Ranked, &random_ranks(graph, rng), search)?;
-        population.push(measure(graph, best, order));
+        let built = list_order(&mut walks[0], Rule::Ranked, &random_ranks(graph, rng), &mut best.bound, search)?;
+        population.push(keep(graph, best, built));
     }
     Some(population)
 }
@@ -95,15 +93,14 @@ fn random_ranks(graph: &Graph, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
     graph.ops().map(|_| rng.random_range(0..u32::MAX)).collect()
 }
 
-fn measure(graph: &Graph, best: &mut Best, order: Vec<OpId>) -> Member {
-    let peak_bytes = Profile::of(graph, &plain_steps(&order)).map_or(u64::MAX, |profile| profile.peak_bytes());
-    if peak_bytes < best.peak_bytes() {
-        best.offer_built(graph, order.clone());
-    }
-    Member { peak_bytes, order }
+/// The member that an order makes; the best order learns of it.
+fn keep(graph: &Graph, best: &mut Best, built: Built) -> Member {
+    let member = Member { peak_bytes: built.peak_bytes, order: built.order.clone() };
+    best.offer_if_better(graph, built);
+    member
 }
 
-/// The child's order as the run-now rule replays it, unless the order itself is better.
+/// The child's order as the run-now rule replays it.
 fn decode(
     graph: &Graph,
     best: &mut Best,
@@ -111,10 +108,8 @@ fn decode(
     child: &[OpId],
     search: &mut Search<'_>,
 ) -> Option<Member> {
-    let replayed = list_order(walk, Rule::Ranked, &ranks(child), search)?;
-    search.spend(2 * graph.n_ops() as u64);
-    let (replayed, plain) = (measure(graph, best, replayed), measure(graph, best, child.to_vec()));
-    Some(if plain.peak_bytes < replayed.peak_bytes { plain } else { replayed })
+    let built = list_order(walk, Rule::Ranked, &ranks(child), &mut best.bound, search)?;
+    Some(keep(graph, best, built))
 }
 
 fn tournament<'p>(population: &'p [Member], rng: &mut Xoshiro256PlusPlus) -> &'p Member {

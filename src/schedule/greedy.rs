@@ -21,6 +21,7 @@ use super::Best;
 use super::walk::{Direction, Effect, Walk};
 use crate::graph::Graph;
 use crate::id::OpId;
+use crate::memory::bound::Bound;
 use crate::search::Search;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,13 +52,22 @@ fn key(rule: Rule, effect: Effect, rank: u32) -> Key {
     }
 }
 
+/// An order that a walk built, and its peak as the walk counted it.
+pub(super) struct Built {
+    pub(super) order: Vec<OpId>,
+    pub(super) peak_bytes: u64,
+}
+
 /// Builds one order from one end by one rule; `rank` ranks the ops in time. `None` when the budget runs out.
+///
+/// The bound learns what each step costs.
 pub(super) fn list_order(
     walk: &mut Walk<'_>,
     rule: Rule,
     rank: &[u32],
+    bound: &mut Bound,
     search: &mut Search<'_>,
-) -> Option<Vec<OpId>> {
+) -> Option<Built> {
     walk.reset();
     let ranks: Vec<u32> = match walk.direction() {
         Direction::Forward => rank.to_vec(),
@@ -66,6 +76,9 @@ pub(super) fn list_order(
     let mut heap: BinaryHeap<Reverse<(Key, OpId)>> =
         walk.ready().map(|op| Reverse((key(rule, walk.effect(op), ranks[op.index()]), op))).collect();
     let mut order = Vec::with_capacity(rank.len());
+    let mut costs = Vec::with_capacity(rank.len());
+    // What the graph is given, and what it keeps, is live even where no op runs.
+    let mut peak_bytes = walk.ends_bytes();
     let mut changed = Vec::new();
     while let Some(Reverse((at, op))) = heap.pop() {
         if !walk.is_ready(op) {
@@ -77,6 +90,8 @@ pub(super) fn list_order(
         }
         walk.run(op, effect, &mut changed);
         order.push(op);
+        peak_bytes = peak_bytes.max(effect.cost);
+        costs.push(effect.cost);
         if !search.spend(1 + changed.len() as u64) {
             return None;
         }
@@ -86,7 +101,9 @@ pub(super) fn list_order(
             }
         }
     }
-    Some(walk.direction().in_time(order))
+    // Only a whole order is one in which the steps can cost that.
+    order.iter().zip(costs).for_each(|(op, cost)| bound.lower_ceiling(*op, cost));
+    Some(Built { order: walk.direction().in_time(order), peak_bytes })
 }
 
 /// The place of every op in an order.
@@ -98,20 +115,25 @@ pub(super) fn ranks(order: &[OpId]) -> Vec<u32> {
     rank
 }
 
+/// The most work on the bound after each better order. A bound is cheap on real graphs; where it is not, list orders
+/// must not wait for it.
+const BOUND_WORK: u64 = 1_500_000;
+
 /// Tries every rule in both directions, the known order among them, until the best is proven optimal.
 pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
     let given = ranks(graph.given_order());
     let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
-    best.bound.raise(graph, search);
+    let raise = |best: &mut Best, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(graph, part));
+    raise(best, search);
     for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
         for walk in &mut walks {
             if best.is_optimal() {
                 return;
             }
-            let Some(order) = list_order(walk, rule, &given, search) else { return };
-            if best.offer_built(graph, order) {
+            let Some(built) = list_order(walk, rule, &given, &mut best.bound, search) else { return };
+            if best.offer_if_better(graph, built) {
                 search.tell("greedy", best.peak_bytes(), best.bound.bytes());
-                best.bound.raise(graph, search);
+                raise(best, search);
             }
         }
     }
@@ -127,11 +149,9 @@ pub(super) fn polish(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
             if best.is_optimal() {
                 return;
             }
-            match list_order(walk, Rule::Ranked, &ranks(&order), search) {
-                Some(replayed) => order = replayed,
-                None => return,
-            }
-            best.offer_built(graph, order.clone());
+            let Some(built) = list_order(walk, Rule::Ranked, &ranks(&order), &mut best.bound, search) else { return };
+            order.clone_from(&built.order);
+            best.offer_if_better(graph, built);
         }
         if best.peak_bytes() >= before {
             return;

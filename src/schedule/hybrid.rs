@@ -15,6 +15,7 @@ use crate::graph::Graph;
 use crate::search::Search;
 
 /// The share of the remaining work, in percent, of each stage that may spend as much as it is given.
+const BOUND_PERCENT: u64 = 10;
 const EXACT_PERCENT: u64 = 30;
 const GENETIC_PERCENT: u64 = 25;
 const ANNEAL_PERCENT: u64 = 50;
@@ -23,8 +24,9 @@ const ANNEAL_PERCENT: u64 = 50;
 pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
     greedy::improve(graph, best, search);
     greedy::polish(graph, best, search);
-    best.bound.raise(graph, search);
     let share = |search: &Search<'_>, percent: u64| search.remaining_work() / 100 * percent;
+    let work = share(search, BOUND_PERCENT);
+    search.within(work, |search| best.bound.raise(graph, search));
 
     let stages: [(u64, Stage); 3] =
         [(EXACT_PERCENT, dp::run), (GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];

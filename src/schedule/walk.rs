@@ -88,6 +88,7 @@ pub(super) struct Walk<'g> {
     live: u64,
     /// Bytes of graph inputs that nobody reads: live at the first step only.
     unused: u64,
+    ends: u64,
 }
 
 impl<'g> Walk<'g> {
@@ -114,6 +115,8 @@ impl<'g> Walk<'g> {
             n_done: 0,
             live: 0,
             unused: sum(&all, &|s| graph.is_input(s) && dies(s)),
+            ends: sum(&all, &|s| graph.is_input(s))
+                .max(sum(&all, &|s| graph.is_output(s) && !graph.is_persistent(s))),
         };
         walk.reset();
         walk
@@ -174,6 +177,11 @@ impl<'g> Walk<'g> {
     /// Bytes live in the gap.
     pub(super) fn live(&self) -> u64 {
         self.live
+    }
+
+    /// Bytes that are live before the first step or after the last, whichever are more: no peak is below.
+    pub(super) fn ends_bytes(&self) -> u64 {
+        self.ends
     }
 
     pub(super) fn n_done(&self) -> usize {

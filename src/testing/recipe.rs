@@ -221,7 +221,7 @@ impl<'s> Growing<'s> {
             (form, operand, _) => {
                 let of = operand.filter(|_| shape.in_place && form % 2 == 1);
                 // Where it is to take over bytes, it mostly has the right size.
-                let same = of.map(|of| self.made[of].bytes).filter(|_| write.form / 8 % 4 != 0);
+                let same = of.map(|of| self.made[of].bytes).filter(|_| !(write.form / 8).is_multiple_of(4));
                 let bytes = match same.filter(|bytes| self.total_bytes + bytes < 1 << 63) {
                     Some(bytes) => {
                         self.total_bytes += bytes;
@@ -332,7 +332,7 @@ impl Place {
             return Vec::new();
         }
         let back = |choice: u32| {
-            let reach = if choice % 2 == 0 { n_made.min(4) } else { n_made };
+            let reach = if choice.is_multiple_of(2) { n_made.min(4) } else { n_made };
             choice as usize / 2 % reach
         };
         record.reads.iter().map(|choice| n_made - 1 - back(*choice)).collect()

@@ -1,3 +1,5 @@
+#![expect(clippy::cast_possible_truncation, reason = "seeds below a thousand or so")]
+
 use super::*;
 use crate::memory::{Occupant, Profile};
 use crate::schedule::plain_steps;
