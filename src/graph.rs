@@ -20,6 +20,8 @@
 
 mod build;
 pub(crate) mod builder;
+#[cfg(any(feature = "json", feature = "serde"))]
+pub(crate) mod document;
 mod keyed;
 #[cfg(feature = "petgraph")]
 #[cfg_attr(docsrs, doc(cfg(feature = "petgraph")))]
@@ -56,14 +58,19 @@ use indexmap::IndexSet;
 /// assert_eq!(graph.persistent_bytes(), 1024);
 /// # Ok::<(), memsched::GraphError>(())
 /// ```
+///
+/// With the feature `serde` it is serialised in the shape of a graph file, for formats that describe themselves (JSON
+/// and the like); what is deserialised is checked as a builder checks it.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "document::GraphDocument", into = "document::GraphDocument"))]
 pub struct Graph {
     name: String,
     ops: Vec<Op>,
     tensors: Vec<Tensor>,
     storages: Vec<Storage>,
     outputs: Vec<TensorId>,
-    /// Distinct kinds of ops and dtypes of tensors, in order of first use.
+    /// Distinct dtypes of tensors, then kinds of ops, in the order of the tensors and ops that have them.
     labels: IndexSet<String>,
     inputs_of: Adjacency<TensorId>,
     outputs_of: Adjacency<TensorId>,

@@ -55,7 +55,19 @@ pub enum ImportError {
         /// Its number.
         index: u64,
     },
-    /// The graph breaks a rule.
+    /// The graph breaks a rule of [`GraphBuilder::build`](crate::graph::GraphBuilder::build).
     #[error(transparent)]
     Graph(#[from] GraphError),
+}
+
+#[cfg(feature = "json")]
+impl From<crate::graph::document::DocumentError> for ImportError {
+    fn from(error: crate::graph::document::DocumentError) -> Self {
+        use crate::graph::document::DocumentError;
+        match error {
+            DocumentError::Symbolic { index, name, expression } => Self::Symbolic { index, name, expression },
+            DocumentError::BadNumber { what, value } => Self::BadNumber { what, value },
+            DocumentError::Graph(error) => Self::Graph(error),
+        }
+    }
 }

@@ -6,10 +6,12 @@ use super::{Graph, Op, Storage, Takeover, Tensor};
 use crate::error::{GraphError, OpLabel, TensorLabel};
 use crate::id::{Adjacency, OpId, StorageId, TensorId};
 use hashbrown::HashSet;
+use indexmap::IndexSet;
 
 pub(super) fn build(mut builder: GraphBuilder) -> Result<Graph, GraphError> {
     builder.close_op();
-    let GraphBuilder { name, tensors: specs, ops, lists, outputs, labels } = builder;
+    let GraphBuilder { name, tensors: mut specs, mut ops, lists, outputs, labels } = builder;
+    let labels = in_order_of_use(&labels, &mut specs, &mut ops);
     let mut draft = Draft { specs, ops, lists, producer: Vec::new() };
 
     draft.check_ids(&outputs)?;
@@ -76,6 +78,22 @@ pub(super) fn build(mut builder: GraphBuilder) -> Result<Graph, GraphError> {
         persistent_bytes,
         transient_bytes,
     })
+}
+
+/// Numbers the labels anew, so that equal graphs have equal tables in whatever order they were told: dtypes in the order
+/// of the tensors, then kinds in the order of the ops.
+fn in_order_of_use(labels: &IndexSet<String>, specs: &mut [TensorSpec], ops: &mut [Op]) -> IndexSet<String> {
+    let mut renumbered: Vec<Option<u32>> = vec![None; labels.len()];
+    let mut used: Vec<usize> = Vec::with_capacity(labels.len());
+    let in_use = specs.iter_mut().map(|spec| &mut spec.dtype).chain(ops.iter_mut().map(|op| &mut op.kind));
+    for label in in_use.flatten() {
+        let old = *label as usize;
+        *label = *renumbered[old].get_or_insert_with(|| {
+            used.push(old);
+            u32::try_from(used.len() - 1).expect("no more labels than before")
+        });
+    }
+    used.into_iter().map(|old| labels[old].clone()).collect()
 }
 
 /// What is known while the rules are checked.

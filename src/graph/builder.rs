@@ -7,8 +7,8 @@ use indexmap::IndexSet;
 
 /// What a tensor is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[cfg_attr(any(feature = "json", feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "json", feature = "serde"), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum TensorKind {
     /// An intermediate result.

@@ -3,7 +3,8 @@
 //! Ops and tensors keep the numbers that they have in the file. Files that end in `.gz` are compressed with gzip.
 
 use super::ImportError;
-use crate::graph::{Graph, TensorKind};
+use crate::graph::Graph;
+use crate::graph::document::{self, GraphDocument};
 use crate::id::{OpId, QueueId, StepIdx, StorageId, TensorId};
 use crate::memory::Occupant;
 use crate::plan::{Allocation, Event, PlanDocument};
@@ -12,93 +13,19 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The format of graph files.
-pub const GRAPH_FORMAT: &str = "memsched-graph/1";
+pub const GRAPH_FORMAT: &str = document::GRAPH_FORMAT;
 
 /// The format of plan files.
 pub const PLAN_FORMAT: &str = "memsched-plan/1";
 
-#[derive(Serialize, Deserialize)]
-struct TensorDoc {
-    #[serde(default)]
-    name: String,
-    /// A number, or an expression over symbolic dimensions.
-    bytes: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dtype: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shape: Option<Vec<Value>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<TensorKindDoc>,
-}
-
-/// The words for [`TensorKind`] in files.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TensorKindDoc {
-    Activation,
-    Input,
-    Weight,
-    Gradient,
-    OptimizerState,
-    Constant,
-}
-
-const KINDS: [(TensorKindDoc, TensorKind); 6] = [
-    (TensorKindDoc::Activation, TensorKind::Activation),
-    (TensorKindDoc::Input, TensorKind::Input),
-    (TensorKindDoc::Weight, TensorKind::Weight),
-    (TensorKindDoc::Gradient, TensorKind::Gradient),
-    (TensorKindDoc::OptimizerState, TensorKind::OptimizerState),
-    (TensorKindDoc::Constant, TensorKind::Constant),
-];
-
-fn none<T>(list: &[T]) -> bool {
-    list.is_empty()
-}
-
 fn zero(value: &u64) -> bool {
     *value == 0
-}
-
-#[derive(Serialize, Deserialize)]
-struct OpDoc {
-    #[serde(default)]
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
-    inputs: Vec<usize>,
-    outputs: Vec<usize>,
-    #[serde(default, skip_serializing_if = "zero")]
-    workspace: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    flops: Option<Number>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    seconds: Option<f64>,
-    #[serde(default, skip_serializing_if = "none")]
-    alias: Vec<(usize, usize)>,
-    #[serde(default, skip_serializing_if = "none")]
-    updates: Vec<(usize, usize)>,
-    #[serde(default, skip_serializing_if = "none")]
-    inplace: Vec<(usize, usize)>,
-    #[serde(default, skip_serializing_if = "none")]
-    after: Vec<usize>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct GraphDoc {
-    format: String,
-    #[serde(default)]
-    name: String,
-    tensors: Vec<TensorDoc>,
-    ops: Vec<OpDoc>,
-    #[serde(default)]
-    outputs: Vec<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,6 +54,7 @@ struct AllocationDoc {
 
 #[derive(Serialize, Deserialize)]
 struct PlanDoc {
+    #[serde(default)]
     format: String,
     #[serde(default)]
     graph: String,
@@ -174,100 +102,35 @@ pub fn read_graph(path: impl AsRef<Path>) -> Result<Graph, ImportError> {
 ///
 /// # Errors
 /// [`ImportError`], as [`read_graph`].
+pub fn graph_from_str(text: &str) -> Result<Graph, ImportError> {
+    graph_from_slice(text.as_bytes())
+}
+
+/// Reads a graph from the text of a graph file. O(bytes of text), besides what [`GraphBuilder::build`] takes.
+///
+/// [`GraphBuilder::build`]: crate::graph::GraphBuilder::build
+///
+/// # Errors
+/// [`ImportError`], as [`read_graph`].
 pub fn graph_from_slice(text: &[u8]) -> Result<Graph, ImportError> {
-    let doc: GraphDoc = parse(text, GRAPH_FORMAT)?;
-    let mut b = Graph::builder();
-    b.name(doc.name);
-    for (index, tensor) in doc.tensors.into_iter().enumerate() {
-        let TensorDoc { name, bytes, dtype, shape, kind } = tensor;
-        let label = || if name.is_empty() { format!("tensor {index}") } else { format!("tensor {index} ({name})") };
-        let bytes = match bytes {
-            Value::String(expression) => return Err(ImportError::Symbolic { index, name, expression }),
-            number => whole(&number, || format!("bytes of {}", label()))?,
-        };
-        let id = b.tensor(name.as_str(), bytes);
-        // A symbolic dimension of a tensor with a known size is a label that cannot be kept as a number.
-        let dimension = |size| match size {
-            Value::String(_) => Ok(None),
-            number => whole(&number, || format!("shape of {}", label())).map(Some),
-        };
-        let shape = shape.map(|shape| shape.into_iter().map(dimension).collect::<Result<Option<Vec<u64>>, _>>());
-        if let Some(shape) = shape.transpose()?.flatten() {
-            b.shape(id, shape);
-        }
-        if let Some(dtype) = dtype {
-            b.dtype(id, &dtype);
-        }
-        if let Some((_, kind)) = kind.and_then(|kind| KINDS.into_iter().find(|(doc, _)| *doc as u8 == kind as u8)) {
-            b.kind(id, kind);
-        }
-    }
-    let pair = |(a, b): (usize, usize)| (TensorId::new(a), TensorId::new(b));
-    for (index, doc) in doc.ops.into_iter().enumerate() {
-        let flops = doc.flops.map(|flops| whole_or_rounded(&flops, || format!("flops of op {index}"))).transpose()?;
-        let mut op = b
-            .op(doc.name)
-            .reads(doc.inputs.into_iter().map(TensorId::new))
-            .writes(doc.outputs.into_iter().map(TensorId::new))
-            .after(doc.after.into_iter().map(OpId::new))
-            .workspace(doc.workspace);
-        for (view, of) in doc.alias.into_iter().map(pair) {
-            op = op.view(view, of);
-        }
-        for (new, old) in doc.updates.into_iter().map(pair) {
-            op = op.update(new, old);
-        }
-        for (out, operand) in doc.inplace.into_iter().map(pair) {
-            op = op.in_place(out, operand);
-        }
-        if let Some(kind) = doc.kind {
-            op = op.kind(&kind);
-        }
-        if let Some(flops) = flops {
-            op = op.flops(flops);
-        }
-        if let Some(seconds) = doc.seconds {
-            op.seconds(seconds);
-        }
-    }
-    for output in doc.outputs {
-        b.output(TensorId::new(output));
-    }
-    Ok(b.build()?)
+    let document: GraphDocument = parse(text, GRAPH_FORMAT, |document: &GraphDocument| &document.format)?;
+    Ok(Graph::try_from(document)?)
+}
+
+/// Reads a graph from the text of a graph file, to the end of `reader`; not compressed.
+///
+/// # Errors
+/// [`ImportError`], as [`read_graph`]; [`ImportError::Io`] with an empty path when `reader` fails.
+pub fn graph_from_reader(mut reader: impl Read) -> Result<Graph, ImportError> {
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text).map_err(|source| ImportError::Io { path: PathBuf::new(), source })?;
+    graph_from_slice(&text)
 }
 
 /// The text of a graph file.
 #[must_use]
 pub fn graph_to_string(graph: &Graph) -> String {
-    let tensors = graph.tensors().map(|t| TensorDoc {
-        name: graph.tensor_name(t).to_owned(),
-        bytes: graph.tensor_bytes(t).into(),
-        dtype: graph.dtype(t).map(str::to_owned),
-        shape: graph.shape(t).map(|shape| shape.iter().map(|d| (*d).into()).collect()),
-        kind: KINDS.into_iter().find(|(_, kind)| *kind == graph.tensor_kind(t)).map(|(doc, _)| doc),
-    });
-    let pairs = |pairs: &[(TensorId, TensorId)]| pairs.iter().map(|(a, b)| (a.index(), b.index())).collect();
-    let tensor_numbers = |list: &[TensorId]| list.iter().map(|t| t.index()).collect();
-    let ops = graph.ops().map(|op| OpDoc {
-        name: graph.op_name(op).to_owned(),
-        kind: graph.op_kind(op).map(str::to_owned),
-        inputs: tensor_numbers(graph.inputs(op)),
-        outputs: tensor_numbers(graph.op_outputs(op)),
-        workspace: graph.workspace_bytes(op),
-        flops: graph.flops(op).map(Number::from),
-        seconds: graph.seconds(op),
-        alias: pairs(graph.views(op)),
-        updates: pairs(graph.updates(op)),
-        inplace: pairs(graph.in_place_pairs(op)),
-        after: graph.after(op).iter().map(|op| op.index()).collect(),
-    });
-    to_string(&GraphDoc {
-        format: GRAPH_FORMAT.to_owned(),
-        name: graph.name().to_owned(),
-        tensors: tensors.collect(),
-        ops: ops.collect(),
-        outputs: tensor_numbers(graph.outputs()),
-    })
+    to_string(&GraphDocument::from(graph))
 }
 
 /// Writes a graph file; compressed when the path ends in `.gz`.
@@ -341,7 +204,7 @@ pub fn read_plan(path: impl AsRef<Path>, graph: &Graph) -> Result<PlanDocument, 
 /// # Errors
 /// [`ImportError`], as [`read_plan`].
 pub fn plan_from_slice(text: &[u8], graph: &Graph) -> Result<PlanDocument, ImportError> {
-    let doc: PlanDoc = parse(text, PLAN_FORMAT)?;
+    let doc: PlanDoc = parse(text, PLAN_FORMAT, |doc: &PlanDoc| &doc.format)?;
     let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let storage = |tensor: u64| match position(tensor) {
         t if t < graph.n_tensors() => Ok(graph.storage(TensorId::new(t))),
@@ -398,34 +261,25 @@ struct FormatDoc {
     format: Option<Value>,
 }
 
-fn parse<'t, T: Deserialize<'t>>(text: &'t [u8], expected: &'static str) -> Result<T, ImportError> {
-    let syntax = |error: serde_json::Error| ImportError::Syntax(error.to_string());
-    let found = serde_json::from_slice::<FormatDoc>(text).map_err(syntax)?.format.unwrap_or_default();
-    if found.as_str() != Some(expected) {
-        return Err(ImportError::Format {
-            expected,
-            found: found.as_str().map_or_else(|| found.to_string(), str::to_owned),
-        });
+fn parse<'t, T: Deserialize<'t>>(
+    text: &'t [u8],
+    expected: &'static str,
+    format: impl Fn(&T) -> &str,
+) -> Result<T, ImportError> {
+    let wrong = |found: String| Err(ImportError::Format { expected, found });
+    match serde_json::from_slice::<T>(text) {
+        Ok(document) if format(&document) == expected => Ok(document),
+        Ok(document) => wrong(format(&document).to_owned()),
+        // A file of another format has other fields too; that it is another format says more.
+        Err(error) => match serde_json::from_slice::<FormatDoc>(text) {
+            Ok(FormatDoc { format: Some(Value::String(found)) }) if found != expected => wrong(found),
+            _ => Err(ImportError::Syntax(error.to_string())),
+        },
     }
-    serde_json::from_slice(text).map_err(syntax)
 }
 
 fn to_string<T: Serialize>(doc: &T) -> String {
     serde_json::to_string(doc).expect("plain data with string keys always serialises")
-}
-
-fn whole(number: &Value, what: impl Fn() -> String) -> Result<u64, ImportError> {
-    number.as_u64().ok_or_else(|| ImportError::BadNumber { what: what(), value: number.to_string() })
-}
-
-/// Estimates of work may be written as floats: rounded, and at most what 64 bits hold.
-fn whole_or_rounded(number: &Number, what: impl Fn() -> String) -> Result<u64, ImportError> {
-    match (number.as_u64(), number.as_f64()) {
-        (Some(whole), _) => Ok(whole),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-        (None, Some(float)) if float >= 0.0 => Ok(float.round() as u64),
-        _ => Err(ImportError::BadNumber { what: what(), value: number.to_string() }),
-    }
 }
 
 fn is_gzip(path: &Path) -> bool {
@@ -459,3 +313,6 @@ fn write(path: &Path, text: &str) -> Result<(), ImportError> {
     };
     write().map_err(|source| ImportError::Io { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests;
