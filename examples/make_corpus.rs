@@ -125,10 +125,10 @@ fn small_world(n: usize, k: usize, random: &mut Random) -> Vec<Vec<usize>> {
 }
 
 /// An irregular network in the manner of Xie, Kirillov, Girshick, He, "Exploring randomly wired neural networks for
-/// image recognition", 2019. Its ops stand level by level, all aggregations of a level first, which keeps far more
+/// image recognition", 2019. Its ops stand level by level, all weighted edges of a level first, which keeps far more
 /// alive than need be.
 fn randwire() -> Result<Graph, GraphError> {
-    const NODES: usize = 24;
+    const NODES: usize = 20;
     let (mut net, mut random) = (Net::new("randwire"), Random(1));
     let image = net.input("image", &[1, 3, 224, 224]);
     let mut x = net.conv("stem", image, (3, 78), 3, &[1, 78, 56, 56]);
@@ -145,11 +145,23 @@ fn randwire() -> Result<Graph, GraphError> {
         for depth in 0..=level.iter().copied().max().unwrap_or(0) {
             let nodes: Vec<usize> = (0..NODES).filter(|n| level[*n] == depth).collect();
             let name = |node: usize, what: &str| format!("stage{stage}.node{node}.{what}");
-            let mut now: Vec<TensorId> = Vec::new();
+            let mut scaled: Vec<Vec<TensorId>> = Vec::new();
             for &node in &nodes {
                 let inputs: Vec<TensorId> = sources[node].iter().filter_map(|s| out[*s]).collect();
                 let inputs = if inputs.is_empty() { vec![entry] } else { inputs };
-                now.push(net.op(&name(node, "aggregate"), "weighted_sum", &inputs, &shape));
+                let mut one = |(edge, x): (usize, &TensorId)| {
+                    let w = net.weight(&name(node, &format!("edge{edge}")), &[1]);
+                    net.op(&name(node, &format!("scale{edge}")), "mul", &[*x, w], &shape)
+                };
+                scaled.push(inputs.iter().enumerate().map(&mut one).collect());
+            }
+            let mut now: Vec<TensorId> = Vec::new();
+            for (terms, &node) in scaled.iter().zip(&nodes) {
+                let mut sum = terms[0];
+                for (edge, term) in terms.iter().enumerate().skip(1) {
+                    sum = net.in_place(&name(node, &format!("add{edge}")), "add", &[sum, *term], &shape);
+                }
+                now.push(sum);
             }
             for (x, &node) in now.iter_mut().zip(&nodes) {
                 *x = net.in_place(&name(node, "relu"), "relu", &[*x], &shape);

@@ -96,7 +96,8 @@ fn renumbering_changes_no_proven_peak() {
     for (seed, graph) in (0..).zip(small_graphs(120)) {
         let (renumbered, _) = testing::permuted(&graph, seed);
         for strategy in [Strategy::Dp, Strategy::Hybrid] {
-            let (a, b) = (memsched::schedule(&graph, strategy).unwrap(), memsched::schedule(&renumbered, strategy).unwrap());
+            let (a, b) =
+                (memsched::schedule(&graph, strategy).unwrap(), memsched::schedule(&renumbered, strategy).unwrap());
             assert_eq!(a.peak_bytes(), b.peak_bytes(), "graph {seed}, {strategy}");
         }
     }
