@@ -130,7 +130,7 @@ pub(crate) struct Storage {
 /// A takeover that an op may make: at the step at which `from` dies, `to` may start in its bytes.
 ///
 /// Only pairs that no order could forbid are listed: both storages have the same size, above 0; `from` is neither
-/// persistent nor a graph output; and the op reads no other tensor that lives in it.
+/// persistent nor a graph output; the op reads no other tensor that lives in it; and it does not overwrite it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Takeover {

@@ -528,7 +528,10 @@ impl Draft {
                 let alone = read.get(first + 1).is_none_or(|(storage, _)| *storage != takeover.from);
                 let allowed =
                     to.root == out && to.bytes == from.bytes && to.bytes > 0 && !from.persistent && !from.output;
-                if allowed && alone && seen.insert((takeover.to, takeover.from)) {
+                // The bytes of an overwritten storage are the next version's, even if nobody reads that.
+                let mut updated = self.lists.updates.list(o).iter().map(|(new, _)| storage_of[new.index()]);
+                let kept = updated.all(|storage| storage != takeover.from);
+                if allowed && alone && kept && seen.insert((takeover.to, takeover.from)) {
                     list.push(takeover);
                 }
             }

@@ -23,7 +23,7 @@
 use crate::error::PlanError;
 
 /// Pairs of meeting items after which no further decode is begun.
-const MAX_PAIRS: u64 = 60_000_000;
+const MAX_PAIRS: u64 = 12_000_000;
 
 /// An item to place: live at every step from `first` to `last`.
 #[derive(Clone, Copy, Debug)]

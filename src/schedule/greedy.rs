@@ -38,17 +38,17 @@ pub(super) enum Rule {
 }
 
 /// The heap's key: what frees at least what it allocates first, then by rule, then by rank.
-type Key = (bool, i128, i128, u32);
+type Key = (bool, u64, u64, u32);
 
 fn key(rule: Rule, effect: Effect, rank: u32) -> Key {
-    let growth = i128::from(effect.allocated) - i128::from(effect.freed);
-    let need = i128::from(effect.need);
-    let grows = growth > 0;
-    match rule {
-        Rule::LeastGrowth => (grows, growth, need, rank),
-        Rule::LeastNeed if grows => (grows, need, growth, rank),
-        Rule::LeastNeed => (grows, growth, need, rank),
-        Rule::Ranked => (grows, 0, 0, rank),
+    let Effect { allocated, freed, need, .. } = effect;
+    if rule == Rule::Ranked {
+        return (allocated > freed, 0, 0, rank);
+    }
+    match allocated.checked_sub(freed) {
+        None | Some(0) => (false, u64::MAX - (freed - allocated), need, rank),
+        Some(growth) if rule == Rule::LeastNeed => (true, need, growth, rank),
+        Some(growth) => (true, growth, need, rank),
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn ranks(order: &[OpId]) -> Vec<u32> {
 
 /// The most work on the bound after each better order. A bound is cheap on real graphs; where it is not, list orders
 /// must not wait for it.
-const BOUND_WORK: u64 = 1_500_000;
+const BOUND_WORK: u64 = 1_000_000;
 
 /// Tries every rule in both directions, the known order among them, until the best is proven optimal.
 pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
