@@ -137,11 +137,11 @@ fn randwire() -> Result<Graph, GraphError> {
         let shape = [1, channels, side, side];
         let entry = net.conv(&format!("stage{stage}.entry"), x, (from, channels), 3, &shape);
         let sources = small_world(NODES, 4, &mut random);
-        let mut level = vec![0usize; NODES];
+        let mut level = [0usize; NODES];
         for node in 0..NODES {
             level[node] = sources[node].iter().map(|s| level[*s] + 1).max().unwrap_or(0);
         }
-        let mut out: Vec<Option<TensorId>> = vec![None; NODES];
+        let mut out: [Option<TensorId>; NODES] = [None; NODES];
         for depth in 0..=level.iter().copied().max().unwrap_or(0) {
             let nodes: Vec<usize> = (0..NODES).filter(|n| level[*n] == depth).collect();
             let name = |node: usize, what: &str| format!("stage{stage}.node{node}.{what}");

@@ -112,3 +112,8 @@ pub fn plan(graph: &Graph, schedule: &Schedule) -> Result<MemoryPlan, PlanError>
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So is the code on the page about integration.
+#[cfg(all(doctest, feature = "proptest"))]
+#[doc = include_str!("../docs/integration.md")]
+struct Integration;

@@ -21,11 +21,13 @@
 //! # Ok::<(), memsched::ScheduleError>(())
 //! ```
 
+mod asserts;
 mod orders;
 mod recipe;
 #[cfg(any(test, feature = "proptest"))]
 mod strategies;
 
+pub use asserts::{assert_valid_plan, assert_valid_schedule};
 pub use orders::{all_orders, brute_force_peak, random_order};
 #[cfg(any(test, feature = "proptest"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "proptest")))]
