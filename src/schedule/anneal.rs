@@ -5,7 +5,7 @@
 //! 0 means a better peak; it is kept, and the target is lowered.
 //!
 //! **Move.** An op is taken from its place and put at another place between its last predecessor and its first
-//! successor, at most [`REACH`] steps away. Half the moves start at a step above the target.
+//! successor, at most `REACH` steps away. Half the moves start at a step above the target.
 //!
 //! **Measuring a move.** Only the steps between the two places change, and which op is the last to touch a storage
 //! changes only for storages that the moved op touches. So the steps of the window are replayed from the live bytes

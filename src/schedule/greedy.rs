@@ -1,7 +1,7 @@
 //! List scheduling: at each step the ready op that frees most and costs least, in both directions.
 //!
 //! **Idea.** Ready ops wait in a heap. An op that frees at least what it allocates comes first; among the others a
-//! [`Rule`] decides: the least growth, the least need, or the place in an order that is already known. An order is
+//! `Rule` decides: the least growth, the least need, or the place in an order that is already known. An order is
 //! built from its first op on, and once more from its last op back (see `walk`): neither direction wins everywhere.
 //!
 //! **Keys stay true** because an op's effect changes only when a storage that it touches gets its last toucher

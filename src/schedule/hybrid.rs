@@ -1,10 +1,10 @@
 //! All schedulers together: cheap answers first, certificates as soon as they come, search where a gap is left.
 //!
 //! 1. The given order and its forced-live bound. On most real graphs this is already a proven optimum.
-//! 2. List orders by every rule in both directions ([`greedy`](super::greedy)), then replays of the best one through
+//! 2. List orders by every rule in both directions ([`greedy`]), then replays of the best one through
 //!    the run-now rule.
-//! 3. Exact search from both ends ([`dp`](super::dp)) with a share of the budget.
-//! 4. Evolution ([`genetic`](super::genetic)) and annealing ([`anneal`](super::anneal)), each with a share.
+//! 3. Exact search from both ends ([`dp`]) with a share of the budget.
+//! 4. Evolution ([`genetic`]) and annealing ([`anneal`]), each with a share.
 //! 5. Exact search with what is left: the best peak is lower now, so that more states are cut off.
 //!
 //! Every stage starts from the best order so far, and the search stops as soon as its peak equals the bound. The given
