@@ -98,7 +98,9 @@ pub enum Fault {
     UseNotOrdered { what: String, made: StepIdx, used: StepIdx },
     #[error("{what}: overwritten at {write:?}, touched at {touch:?} on another queue, without an event between")]
     UpdateNotOrdered { what: String, write: StepIdx, touch: StepIdx },
-    #[error("{what}, from {first:?} on, reuses bytes of {other}, last touched at {touch:?} on another queue, without an event between")]
+    #[error(
+        "{what}, from {first:?} on, reuses bytes of {other}, last touched at {touch:?} on another queue, without an event between"
+    )]
     ReuseNotOrdered { what: String, first: StepIdx, other: String, touch: StepIdx },
     #[error("{what}: there is no block {block}")]
     UnknownBlock { what: String, block: usize },

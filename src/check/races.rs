@@ -88,7 +88,8 @@ fn find_in_life(
     faults: &mut Vec<Fault>,
 ) {
     let (graph, uses) = (facts.graph, &life.uses);
-    let is_made = graph.producer(root).is_some() || uses.first().is_some_and(|s| matches!(plan.steps[*s].action, Action::Fetch(_)));
+    let is_made = graph.producer(root).is_some()
+        || uses.first().is_some_and(|s| matches!(plan.steps[*s].action, Action::Fetch(_)));
     if let Some((&made, later)) = uses.split_first().filter(|_| is_made) {
         for &used in later.iter().filter(|used| !clocks.ordered(made, **used)) {
             let what = facts.subject(life);

@@ -157,7 +157,10 @@ fn broken_allocations_are_found() {
     // x and h are live together at step 0.
     assert_found!(broken(|p| p.allocations[1].offset = 0), Fault::Overlap { .. });
     let workspace = |p: &PlanDocument| p.allocations.iter().position(|a| matches!(a.occupant, Occupant::Workspace(_)));
-    assert_found!(broken(|p| p.allocations.retain(|a| !matches!(a.occupant, Occupant::Workspace(_)))), Fault::MissingAllocation { .. });
+    assert_found!(
+        broken(|p| p.allocations.retain(|a| !matches!(a.occupant, Occupant::Workspace(_)))),
+        Fault::MissingAllocation { .. }
+    );
     let moved = |p: &mut PlanDocument| {
         let at = workspace(p).unwrap();
         p.allocations[at].first = StepIdx::new(0);

@@ -200,9 +200,10 @@ pub(super) fn assign(
         item_of[k] = Some(items.len());
         items.push(Item { first: stay.first.index(), last: stay.last.index(), bytes });
     }
-    items.iter().try_fold(0u64, |sum, item| sum.checked_add(item.bytes)).ok_or_else(|| PlanError::BytesOverflow {
-        what: "the sum of all blocks".to_owned(),
-    })?;
+    items
+        .iter()
+        .try_fold(0u64, |sum, item| sum.checked_add(item.bytes))
+        .ok_or_else(|| PlanError::BytesOverflow { what: "the sum of all blocks".to_owned() })?;
 
     let orders = [Order::Size, Order::ShortLived, Order::Time];
     let (block_bytes, block_of) = orders

@@ -222,12 +222,7 @@ impl MemoryPlanner {
         Ok(arena::load(&items))
     }
 
-    fn items(
-        &self,
-        stays: &[Stay],
-        chains: &Chains,
-        alignment: impl Fn(&Stay) -> u64,
-    ) -> Result<Vec<Item>, PlanError> {
+    fn items(&self, stays: &[Stay], chains: &Chains, alignment: impl Fn(&Stay) -> u64) -> Result<Vec<Item>, PlanError> {
         let mut items: Vec<Option<Item>> = vec![None; stays.len()];
         for (k, stay) in stays.iter().enumerate() {
             let bytes = self.rounded(stay.bytes, || format!("{:?}", stay.occupant))?;

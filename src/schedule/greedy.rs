@@ -123,7 +123,8 @@ const BOUND_WORK: u64 = 1_000_000;
 pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
     let given = ranks(graph.given_order());
     let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
-    let raise = |best: &mut Best, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(graph, part));
+    let raise =
+        |best: &mut Best, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(graph, part));
     raise(best, search);
     for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
         for walk in &mut walks {

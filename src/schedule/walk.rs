@@ -115,8 +115,7 @@ impl<'g> Walk<'g> {
             n_done: 0,
             live: 0,
             unused: sum(&all, &|s| graph.is_input(s) && dies(s)),
-            ends: sum(&all, &|s| graph.is_input(s))
-                .max(sum(&all, &|s| graph.is_output(s) && !graph.is_persistent(s))),
+            ends: sum(&all, &|s| graph.is_input(s)).max(sum(&all, &|s| graph.is_output(s) && !graph.is_persistent(s))),
         };
         walk.reset();
         walk
