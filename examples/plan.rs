@@ -166,9 +166,8 @@ fn run(args: &Args) -> Result<String, String> {
     if let Some(out) = &args.out {
         let given: Vec<Step> = graph.given_order().iter().map(|op| Step::run(*op)).collect();
         let given = Profile::of(&graph, &given).map_err(|error| context(&error))?;
-        let mut document = PlanDocument::new(&graph, &schedule, &plan, given.peak_bytes());
-        document.schedule_seconds = Some(schedule_seconds);
-        document.placement_seconds = Some(placement_seconds);
+        // Times are reported, but not written: the same arguments give the same file.
+        let document = PlanDocument::new(&graph, &schedule, &plan, given.peak_bytes());
         json::write_plan(out, &graph, &document).map_err(|error| error.to_string())?;
     }
     Ok(if args.json { report.to_json() } else { report.to_string() })

@@ -1,6 +1,6 @@
 //! The example `plan` as a program: exit statuses, messages, files.
 
-use memsched::import::json::{plan_to_string, read_graph, read_plan};
+use memsched::import::json::{read_graph, read_plan};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -131,17 +131,16 @@ fn the_same_arguments_give_the_same_plan() {
     let path = corpus("randwire.json.gz");
     let graph = read_graph(&path).expect("a graph of the corpus");
     let mut texts = Vec::new();
-    for name in ["a.json", "b.json.gz"] {
+    for name in ["a.json", "b.json"] {
         let out = folder.path(name);
         let output = plan(&[&path, "--seed", "5", "--work", "3000000", "--alignment", "256", "--out", &out]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        let mut document = read_plan(&out, &graph).expect("just written");
+        let document = read_plan(&out, &graph).expect("just written");
         assert!(memsched::check::document(&graph, &document).holds());
         assert_eq!((document.seed, document.alignment, document.strategy.as_str()), (5, 256, "hybrid"));
-        assert!(document.schedule_seconds.take().is_some() && document.placement_seconds.take().is_some());
-        texts.push(plan_to_string(&graph, &document));
+        texts.push(std::fs::read(&out).expect("just written"));
     }
-    assert_eq!(texts[0], texts[1]);
+    assert!(texts[0] == texts[1], "two runs wrote different files");
 }
 
 #[test]
