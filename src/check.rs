@@ -318,7 +318,7 @@ fn peak(lives: &[Life], n_steps: usize, shared: &HashMap<usize, u128>) -> u128 {
     }
     let mut live = 0;
     let at = |s: usize| {
-        live = live + begin[s] - end[s];
+        live = live - end[s] + begin[s];
         live - shared.get(&s).copied().unwrap_or(0).min(live)
     };
     (0..n).map(at).max().unwrap_or(0)

@@ -108,6 +108,12 @@ pub enum GraphError {
         /// The unknown output; its name is the caller's key where there is one.
         tensor: TensorLabel,
     },
+    /// A tensor was described (its kind, dtype or shape), but never added.
+    #[error("{tensor} was described but never added")]
+    NeverAdded {
+        /// The unknown tensor; its name is the caller's key.
+        tensor: TensorLabel,
+    },
     /// Two tensors, or two ops, were added under one key.
     #[error("the key {key} was given to two {what}")]
     DuplicateKey {

@@ -94,7 +94,8 @@ impl Profile {
         let mut live_bytes = Vec::with_capacity(n);
         let (mut live, mut peak_bytes, mut peak_step) = (0u64, 0u64, 0usize);
         for s in 0..n {
-            live = live + begin[s] - end[s];
+            // In this order no sum exceeds that of all storages.
+            live = live - end[s] + begin[s];
             live_bytes.push(live - saved[s]);
             let used = live - saved[s] + workspace_bytes[s];
             if used > peak_bytes {

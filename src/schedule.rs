@@ -335,9 +335,11 @@ impl Best {
     /// The given order, and the bounds that cost nothing.
     fn given(graph: &Graph) -> Result<Self, ScheduleError> {
         let order = graph.given_order().to_vec();
-        let mut best = Self { order: Vec::new(), peak_bytes: u64::MAX, bound: Bound::new(graph) };
-        best.offer(graph, order)?;
-        Ok(best)
+        let steps = plain_steps(&order);
+        let profile = Profile::of(graph, &steps)?;
+        let mut bound = Bound::new(graph);
+        bound.lower_ceilings(&steps, &profile);
+        Ok(Self { order, peak_bytes: profile.peak_bytes(), bound })
     }
 
     /// The peak of the best order, in bytes.

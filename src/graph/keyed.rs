@@ -202,11 +202,13 @@ impl<K: Hash + Eq + Debug> KeyedBuilder<K> {
                 return Err(GraphError::UnknownTensor { op: op(), role, tensor: label(t) });
             }
         }
-        if self.added_tensors.iter().all(|added| *added) {
-            return Ok(());
+        if let Some(&output) = self.builder.outputs.iter().find(|t| unknown(t)) {
+            return Err(GraphError::UnknownOutput { tensor: label(output) });
         }
-        let t = self.added_tensors.iter().position(|added| !added).map_or(TensorId::new(0), TensorId::new);
-        Err(GraphError::UnknownOutput { tensor: label(t) })
+        match (0..self.added_tensors.len()).map(TensorId::new).find(unknown) {
+            Some(tensor) => Err(GraphError::NeverAdded { tensor: label(tensor) }),
+            None => Ok(()),
+        }
     }
 
     fn add_tensor(&mut self, key: K, bytes: u64, kind: TensorKind) -> &mut Self {

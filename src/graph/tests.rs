@@ -581,6 +581,24 @@ fn takeovers_are_only_those_that_some_order_may_use() {
 }
 
 #[test]
+fn a_key_that_was_only_described_is_named() {
+    let mut b = Graph::keyed_builder::<&str>();
+    b.dtype("ghost", "f32");
+    let error = b.build().map(|_| ()).unwrap_err();
+    assert!(matches!(&error, GraphError::NeverAdded { tensor } if tensor.name.contains("ghost")), "{error}");
+}
+
+#[test]
+fn an_op_does_not_take_over_what_it_overwrites() {
+    let mut b = Graph::builder();
+    let (x, next, y) = (b.tensor("x", 8), b.tensor("next", 8), b.tensor("y", 8));
+    b.op("make").writes([x]);
+    let op = b.op("op").reads([x]).writes([next, y]).update(next, x).in_place(y, x).id();
+    b.output(y);
+    assert_eq!(b.build().unwrap().takeovers(op), []);
+}
+
+#[test]
 fn a_graph_can_do_without_in_place() {
     let mut b = Graph::builder();
     let (x, y) = (b.input("x", 8), b.tensor("y", 8));

@@ -49,7 +49,7 @@ pub(super) fn pack(items: &[Item], what: impl Fn(usize) -> String) -> Result<Pac
     // An offset never exceeds the sum of all sizes, each with the padding before it.
     let mut total = 0u64;
     for (k, item) in items.iter().enumerate() {
-        let padded = item.bytes.checked_add(item.alignment);
+        let padded = item.bytes.checked_add(item.alignment - 1);
         total = padded
             .and_then(|padded| total.checked_add(padded))
             .ok_or_else(|| PlanError::BytesOverflow { what: what(k) })?;
@@ -95,7 +95,7 @@ fn loads(items: &[Item]) -> Vec<u64> {
     let mut live = 0;
     (0..steps)
         .map(|s| {
-            live = live + begin[s] - end[s];
+            live = live - end[s] + begin[s];
             live
         })
         .collect()

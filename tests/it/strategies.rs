@@ -139,6 +139,35 @@ fn exhausted_and_cancelled_searches_return_the_best_so_far() {
 }
 
 #[test]
+fn all_bytes_of_64_bits_may_be_in_use() {
+    let mut b = Graph::builder();
+    let (x, y) = (b.input("x", u64::MAX - 8), b.tensor("y", 8));
+    b.op("op").reads([x]).writes([y]);
+    let graph = b.build().unwrap();
+    for strategy in Strategy::ALL {
+        let schedule = memsched::schedule(&graph, strategy).unwrap();
+        assert_eq!((schedule.peak_bytes(), schedule.steps().len()), (u64::MAX, 1), "{strategy}");
+        let plan = MemoryPlanner::new().alignment(1).plan(&graph, &schedule).unwrap();
+        assert_eq!(plan.arena_bytes(), u64::MAX);
+        assert!(check::memory_plan(&graph, &schedule, &plan).holds());
+        let rounded = MemoryPlanner::new().plan(&graph, &schedule);
+        assert!(matches!(rounded, Err(memsched::PlanError::BytesOverflow { .. })), "rounded up it exceeds 64 bits");
+    }
+}
+
+#[test]
+fn recomputation_of_huge_storages_overflows_nothing() {
+    let mut b = Graph::builder();
+    let (x, y) = (b.tensor("x", 1 << 63), b.tensor("y", 8));
+    let make = b.op("make").writes([x]).id();
+    let read = b.op("read").reads([x]).writes([y]).id();
+    b.output(y);
+    let graph = b.build().unwrap();
+    let steps = [make, make, read, make].map(Step::run).to_vec();
+    assert_eq!(Schedule::from_steps(&graph, steps).unwrap().peak_bytes(), (1 << 63) + 8);
+}
+
+#[test]
 fn names_of_strategies_are_read_back() {
     for strategy in Strategy::ALL {
         assert_eq!(strategy.name().parse(), Ok(strategy));
