@@ -115,6 +115,9 @@ pub(super) fn ranks(order: &[OpId]) -> Vec<u32> {
     rank
 }
 
+/// The number of ops from which on the rule of least need, which seldom wins, is left out to save its passes.
+const MANY_OPS: usize = 50_000;
+
 /// The most work on the bound after each better order. A bound is cheap on real graphs; where it is not, list orders
 /// must not wait for it.
 const BOUND_WORK: u64 = 1_000_000;
@@ -126,7 +129,10 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
     let raise =
         |best: &mut Best, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(graph, part));
     raise(best, search);
-    for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
+    let few = graph.n_ops() < MANY_OPS;
+    for rule in
+        [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked].into_iter().filter(|rule| few || *rule != Rule::LeastNeed)
+    {
         for walk in &mut walks {
             if best.is_optimal() {
                 return;
