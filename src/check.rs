@@ -12,12 +12,15 @@
 //! 3. the claimed arena is the largest offset + bytes; the claimed peak is the one found here, with the takeovers that
 //!    the allocations make or without any; the claimed bound is not above it, and equals it where the plan claims to
 //!    be optimal;
-//! 4. with several queues: each use of a stay happens after its creation, each overwrite is ordered against every
-//!    other access, and each reuse of bytes happens after every access of the stay that had them before, by the order
-//!    of each queue and the events.
+//! 4. with several queues, by the order of each queue and the events: each op happens after those that it must follow
+//!    and those that made the views it reads; each use of a stay happens after its creation; each overwrite of a
+//!    storage, persistent ones included, is ordered against every other access; each fetch happens after the offload
+//!    whose copy it brings back, and before the next; and each reuse of bytes happens after every access of the stay
+//!    that had them before.
 //!
 //! **Where it stops.** It does not prove that a claimed lower bound holds, nor that contents are right, nor anything
-//! about the next iteration. It looks at the whole plan unless the steps themselves are wrong, since then the stays
+//! about the next iteration. The claimed bytes of persistent storages and the peak of the given order are not looked
+//! at. Blocks have no events of their own, so that [`blocks`] says nothing about reuse across queues. It looks at the whole plan unless the steps themselves are wrong, since then the stays
 //! have no meaning.
 //!
 //! It shares no arithmetic with `memory` and `plan`: stays, peaks and overlaps are computed a second time on purpose,
@@ -102,6 +105,12 @@ pub enum Fault {
         "{what}, from {first:?} on, reuses bytes of {other}, last touched at {touch:?} on another queue, without an event between"
     )]
     ReuseNotOrdered { what: String, first: StepIdx, other: String, touch: StepIdx },
+    #[error("{at:?}: {op} follows {missing} on another queue, without an event between")]
+    DependencyNotOrdered { at: StepIdx, op: OpLabel, missing: OpLabel },
+    #[error(
+        "the host copy of {what}: written at {write:?}, used at {used:?} on another queue, without an event between"
+    )]
+    HostCopyNotOrdered { what: String, write: StepIdx, used: StepIdx },
     #[error("{what}: there is no block {block}")]
     UnknownBlock { what: String, block: usize },
 }
@@ -149,28 +158,29 @@ pub fn steps(graph: &Graph, steps: &[Step]) -> Vec<Fault> {
 #[must_use]
 pub fn document(graph: &Graph, plan: &PlanDocument) -> Checked {
     let facts = Facts::new(graph);
-    let Lives { mut lives, pairs, mut faults } = Lives::of(&facts, &plan.steps);
+    let mut found = Lives::of(&facts, &plan.steps);
+    let mut faults = std::mem::take(&mut found.faults);
     if !faults.is_empty() {
         return Checked { faults, peak_bytes: 0, peak_without_in_place_bytes: 0, arena_bytes: 0 };
     }
     let n_steps = plan.steps.len();
-    let without = peak(&lives, n_steps, &HashMap::new());
+    let without = peak(&found.lives, n_steps, &HashMap::new());
     if plan.alignment == 0 {
         faults.push(Fault::ZeroAlignment);
     }
-    give_allocations(&facts, plan, &mut lives, &mut faults);
-    let takes_over = takeovers(&facts, &lives, &pairs);
-    let shared = shared_bytes(&lives, &takes_over);
-    let found = peak(&lives, n_steps, &shared);
-    let arena = lives.iter().filter_map(Life::range).map(|(_, end)| end).max().unwrap_or(0);
-    find_overlaps(&facts, &lives, &takes_over, &mut faults);
-    races::find(&facts, plan, &lives, &takes_over, &mut faults);
+    give_allocations(&facts, plan, &mut found.lives, &mut faults);
+    let takes_over = takeovers(&facts, &found.lives, &found.pairs);
+    let shared = shared_bytes(&found.lives, &takes_over);
+    let with = peak(&found.lives, n_steps, &shared);
+    let arena = found.lives.iter().filter_map(Life::range).map(|(_, end)| end).max().unwrap_or(0);
+    find_overlaps(&facts, &found.lives, &takes_over, &mut faults);
+    races::find(&facts, plan, &found, &takes_over, &mut faults);
     if u128::from(plan.arena_bytes) != arena {
         faults.push(Fault::WrongArena { claimed: plan.arena_bytes, found: arena });
     }
     let claimed = u128::from(plan.peak_bytes);
-    if claimed != found && claimed != without {
-        faults.push(Fault::WrongPeak { claimed: plan.peak_bytes, found, without_in_place: without });
+    if claimed != with && claimed != without {
+        faults.push(Fault::WrongPeak { claimed: plan.peak_bytes, found: with, without_in_place: without });
     }
     let (bound, peak) = (plan.lower_bound_bytes, plan.peak_bytes);
     if bound > peak {
@@ -179,7 +189,7 @@ pub fn document(graph: &Graph, plan: &PlanDocument) -> Checked {
     if plan.optimal && bound != peak {
         faults.push(Fault::NotOptimal { bound, peak });
     }
-    Checked { faults, peak_bytes: found, peak_without_in_place_bytes: without, arena_bytes: arena }
+    Checked { faults, peak_bytes: with, peak_without_in_place_bytes: without, arena_bytes: arena }
 }
 
 /// Checks a schedule and a plan of it.
@@ -194,7 +204,7 @@ pub fn memory_plan(graph: &Graph, schedule: &Schedule, plan: &MemoryPlan) -> Che
 pub fn blocks(graph: &Graph, steps: &[Step], plan: &BlockPlan) -> Vec<Fault> {
     // Every block is laid out as an arena of its own: far apart, so that stays overlap just when they share a block.
     let facts = Facts::new(graph);
-    let Lives { mut lives, pairs, mut faults } = Lives::of(&facts, steps);
+    let Lives { mut lives, pairs, mut faults, .. } = Lives::of(&facts, steps);
     if !faults.is_empty() {
         return faults;
     }
@@ -337,15 +347,13 @@ fn find_overlaps(facts: &Facts<'_>, lives: &[Life], takes_over: &HashMap<usize, 
         while let Some(over) = ended.next_if(|over| lives[*over].last < lives[k].first) {
             key(over).map(|key| held.remove(&key));
         }
-        if let Some(from) = takes_over.get(&k) {
-            key(*from).map(|key| held.remove(&key));
-        }
         let Some((start, end, _)) = key(k) else { continue };
-        // Everything held is disjoint unless it was reported, so that only neighbours can meet; those that do are all
-        // found by walking on.
+        // Everything held is disjoint unless it was reported, but for the two sides of a takeover, which start
+        // together; so only neighbours can meet, and those that do are found by walking on. What is taken over is held
+        // to the end of this step: the part that the new stay leaves of it is still nobody else's.
         let below = held.range(..(start, end, k)).rev().take_while(|(_, other_end, _)| *other_end > start);
         let above = held.range((start, end, k)..).take_while(|(other_start, _, _)| *other_start < end);
-        for (_, _, other) in below.chain(above) {
+        for (_, _, other) in below.chain(above).filter(|(_, _, other)| takes_over.get(&k) != Some(other)) {
             let (what, other) = (facts.subject(&lives[k]), facts.subject(&lives[*other]));
             faults.push(Fault::Overlap { what, other, at: StepIdx::new(lives[k].first) });
         }

@@ -102,10 +102,20 @@ impl Life {
     }
 }
 
+/// The steps, ascending, that touch one copy of a root's bytes that lies outside the arena.
+pub(super) struct Touches {
+    pub(super) root: TensorId,
+    pub(super) steps: Vec<usize>,
+}
+
 /// Every life, the pairs (to, from) of lives that may share bytes in place, and what is wrong with the steps.
 pub(super) struct Lives {
     pub(super) lives: Vec<Life>,
     pub(super) pairs: Vec<(usize, usize)>,
+    /// Persistent storages that some op overwrites; the others are only read.
+    pub(super) overwritten: Vec<Touches>,
+    /// Host copies, which offloads write and fetches read.
+    pub(super) host_copies: Vec<Touches>,
     pub(super) faults: Vec<Fault>,
 }
 
@@ -113,13 +123,30 @@ impl Lives {
     pub(super) fn of(facts: &Facts<'_>, steps: &[Step]) -> Self {
         let mut replay = Replay {
             facts,
-            result: Self { lives: Vec::new(), pairs: Vec::new(), faults: Vec::new() },
+            result: Self {
+                lives: Vec::new(),
+                pairs: Vec::new(),
+                overwritten: Vec::new(),
+                host_copies: Vec::new(),
+                faults: Vec::new(),
+            },
             current: HashMap::new(),
             version: vec![0; facts.graph.n_tensors()],
             on_host: HashMap::new(),
+            overwritten: HashMap::new(),
+            host_copies: HashMap::new(),
             runs: vec![0; facts.graph.n_ops()],
         };
         let graph = facts.graph;
+        for (new, _) in graph.ops().flat_map(|op| graph.updates(op)) {
+            let root = facts.root[new.index()];
+            if facts.is_persistent(root) {
+                let fresh = replay.result.overwritten.len();
+                if *replay.overwritten.entry(root).or_insert(fresh) == fresh {
+                    replay.result.overwritten.push(Touches { root, steps: Vec::new() });
+                }
+            }
+        }
         for t in graph.tensors() {
             if graph.producer(t).is_none() && facts.root[t.index()] == t && !facts.is_persistent(t) {
                 replay.begin(t, 0, false);
@@ -150,6 +177,9 @@ struct Replay<'f> {
     /// The version that stands in the storage of each root.
     version: Vec<u32>,
     on_host: HashMap<TensorId, u32>,
+    /// Positions in the result's list of the same name.
+    overwritten: HashMap<TensorId, usize>,
+    host_copies: HashMap<TensorId, usize>,
     runs: Vec<usize>,
 }
 
@@ -169,6 +199,51 @@ impl Replay<'_> {
         self.result.lives.len() - 1
     }
 
+    fn touch_persistent(&mut self, root: TensorId, step: usize) {
+        if let Some(&k) = self.overwritten.get(&root) {
+            let steps = &mut self.result.overwritten[k].steps;
+            if steps.last() != Some(&step) {
+                steps.push(step);
+            }
+        }
+    }
+
+    fn touch_host_copy(&mut self, root: TensorId, step: usize) {
+        let fresh = self.result.host_copies.len();
+        let k = *self.host_copies.entry(root).or_insert(fresh);
+        if k == fresh {
+            self.result.host_copies.push(Touches { root, steps: Vec::new() });
+        }
+        self.result.host_copies[k].steps.push(step);
+    }
+
+    /// The pairs of an op that just made the lives of `made`: the operand's storage is neither read through another
+    /// tensor nor overwritten by the op.
+    fn pair(&mut self, op: OpId, made: &HashMap<TensorId, usize>, read: &HashMap<TensorId, usize>) {
+        let (facts, graph) = (self.facts, self.facts.graph);
+        let in_place = graph.in_place_pairs(op);
+        if in_place.is_empty() {
+            return;
+        }
+        let mut read_as: HashMap<TensorId, TensorId> = HashMap::new();
+        let mut kept: HashSet<TensorId> = graph.updates(op).iter().map(|(new, _)| facts.root[new.index()]).collect();
+        for &t in graph.inputs(op) {
+            let root = facts.root[t.index()];
+            if *read_as.entry(root).or_insert(t) != t {
+                kept.insert(root);
+            }
+        }
+        let first = self.result.pairs.len();
+        for (out, operand) in in_place {
+            if let (Some(&to), Some(&from)) = (made.get(out), read.get(operand))
+                && !kept.contains(&facts.root[operand.index()])
+            {
+                self.result.pairs.push((to, from));
+            }
+        }
+        self.result.pairs[first..].sort_by_key(|(to, _)| *to);
+    }
+
     fn run(&mut self, s: usize, op: OpId) {
         let (facts, graph, at) = (self.facts, self.facts.graph, StepIdx::new(s));
         let label = || graph.op_label(op);
@@ -186,7 +261,9 @@ impl Replay<'_> {
                 self.result.faults.push(Fault::ReadBeforeWritten { at, op: label(), tensor: tensor() });
             } else if self.version[root.index()] != facts.version[t.index()] {
                 self.result.faults.push(Fault::WrongVersion { at, op: label(), tensor: tensor() });
-            } else if !facts.is_persistent(root) {
+            } else if facts.is_persistent(root) {
+                self.touch_persistent(root, s);
+            } else {
                 match self.current.get(&root) {
                     Some(&life) => {
                         read.insert(t, life);
@@ -207,21 +284,16 @@ impl Replay<'_> {
         // Roots before their sibling views, which an op may list in any order.
         let (roots, views): (Vec<TensorId>, Vec<TensorId>) =
             graph.op_outputs(op).iter().partition(|t| facts.root[t.index()] == **t);
+        let mut made: HashMap<TensorId, usize> = HashMap::new();
         for t in roots {
             self.version[t.index()] = 0;
-            let to = self.begin(t, s, true);
-            for &(_, operand) in graph.in_place_pairs(op).iter().filter(|(out, _)| *out == t) {
-                let root = facts.root[operand.index()];
-                let shared = graph.inputs(op).iter().any(|u| *u != operand && facts.root[u.index()] == root);
-                if let Some(&from) = read.get(&operand).filter(|_| !shared) {
-                    self.result.pairs.push((to, from));
-                }
-            }
+            made.insert(t, self.begin(t, s, true));
         }
+        self.pair(op, &made, &read);
         for t in views {
             let root = facts.root[t.index()];
             match self.current.get(&root) {
-                _ if facts.is_persistent(root) => {}
+                _ if facts.is_persistent(root) => self.touch_persistent(root, s),
                 Some(&life) => self.result.lives[life].touch(s),
                 None => {
                     let tensor = graph.tensor_label(t);
@@ -247,6 +319,7 @@ impl Replay<'_> {
             Some(life) => {
                 self.result.lives[life].touch(s);
                 self.on_host.insert(root, self.version[root.index()]);
+                self.touch_host_copy(root, s);
             }
             None => {
                 let (at, tensor) = (StepIdx::new(s), self.facts.graph.tensor_label(root));
@@ -258,7 +331,10 @@ impl Replay<'_> {
     fn fetch(&mut self, s: usize, root: TensorId) {
         match self.on_host.get(&root) {
             // The host holds the version that was offloaded.
-            Some(&version) => self.version[root.index()] = version,
+            Some(&version) => {
+                self.version[root.index()] = version;
+                self.touch_host_copy(root, s);
+            }
             None => {
                 let (at, tensor) = (StepIdx::new(s), self.facts.graph.tensor_label(root));
                 self.result.faults.push(Fault::FetchNotOffloaded { at, tensor });

@@ -1,8 +1,10 @@
-//! Happens-before by vector clocks: every dependency, every overwrite and every reuse of bytes across queues.
+//! Happens-before by vector clocks: every dependency, every overwrite and every reuse of bytes across queues, and the
+//! copies that lie outside the arena, on the host or in persistent storages.
 
 use super::Fault;
-use super::lives::{Facts, Life, Subject};
-use crate::id::{QueueId, StepIdx};
+use super::lives::{Facts, Life, Lives, Subject};
+use crate::graph::Graph;
+use crate::id::{OpId, QueueId, StepIdx, TensorId};
 use crate::plan::PlanDocument;
 use crate::schedule::Action;
 use std::collections::{BTreeMap, HashMap};
@@ -26,19 +28,30 @@ impl Clocks {
 pub(super) fn find(
     facts: &Facts<'_>,
     plan: &PlanDocument,
-    lives: &[Life],
+    found: &Lives,
     takes_over: &HashMap<usize, usize>,
     faults: &mut Vec<Fault>,
 ) {
     let Some(clocks) = clocks(plan, faults) else { return };
-    for life in lives {
+    find_dependencies(facts, plan, &clocks, faults);
+    for life in &found.lives {
         let Subject::Root(root) = life.subject else { continue };
         find_in_life(facts, plan, &clocks, life, root, faults);
     }
-    find_reuse(facts, &clocks, lives, takes_over, faults);
+    for storage in &found.overwritten {
+        find_overwrites(facts, plan, &clocks, storage.root, &storage.steps, faults);
+    }
+    for copy in &found.host_copies {
+        let is_offload = |s: usize| matches!(plan.steps[s].action, Action::Offload(_));
+        faults.extend(unordered_writes(&clocks, &copy.steps, is_offload).into_iter().map(|(write, used)| {
+            let what = facts.graph.tensor_label(copy.root).to_string();
+            Fault::HostCopyNotOrdered { what, write: StepIdx::new(write), used: StepIdx::new(used) }
+        }));
+    }
+    find_reuse(facts, &clocks, &found.lives, takes_over, faults);
 }
 
-/// The clocks; `None` when there is one queue only, or an event that makes no sense, which is reported.
+/// The clocks; `None` when there is one queue only. An event that goes back is reported, and orders nothing.
 fn clocks(plan: &PlanDocument, faults: &mut Vec<Fault>) -> Option<Clocks> {
     let n = plan.steps.len();
     let mut numbers: HashMap<QueueId, usize> = HashMap::new();
@@ -54,15 +67,12 @@ fn clocks(plan: &PlanDocument, faults: &mut Vec<Fault>) -> Option<Clocks> {
         return None;
     }
     let mut waits: HashMap<usize, Vec<usize>> = HashMap::new();
-    let n_faults = faults.len();
     for event in &plan.events {
         if event.record >= event.wait {
             faults.push(Fault::EventBackwards { record: event.record, wait: event.wait });
+            continue;
         }
         waits.entry(event.wait.index()).or_default().push(event.record.index());
-    }
-    if faults.len() > n_faults {
-        return None;
     }
     let mut clock: Vec<Vec<u32>> = Vec::with_capacity(n);
     let mut last: Vec<Option<usize>> = vec![None; numbers.len()];
@@ -78,17 +88,48 @@ fn clocks(plan: &PlanDocument, faults: &mut Vec<Fault>) -> Option<Clocks> {
     Some(Clocks { queue, clock })
 }
 
+/// Each op happens after some run of every op that must come first and that no life stands for: those that it follows
+/// without a tensor that shows it, and those that made the views that it reads.
+fn find_dependencies(facts: &Facts<'_>, plan: &PlanDocument, clocks: &Clocks, faults: &mut Vec<Fault>) {
+    let graph = facts.graph;
+    let mut runs: Vec<Vec<usize>> = vec![Vec::new(); graph.n_ops()];
+    let mut first: Vec<OpId> = Vec::new();
+    for (s, step) in plan.steps.iter().enumerate() {
+        let Action::Run(op) = step.action else { continue };
+        first.clear();
+        first.extend(graph.after(op));
+        first.extend(graph.inputs(op).iter().filter_map(|t| viewed_by(facts, graph, *t)));
+        first.sort_unstable();
+        first.dedup();
+        for &missing in &first {
+            if !runs[missing.index()].iter().any(|ran| clocks.ordered(*ran, s)) {
+                let (at, op, missing) = (StepIdx::new(s), graph.op_label(op), graph.op_label(missing));
+                faults.push(Fault::DependencyNotOrdered { at, op, missing });
+            }
+        }
+        runs[op.index()].push(s);
+    }
+}
+
+/// The op that made a view, when it is neither the one that made the root nor one that overwrites it: those touch the
+/// bytes, and are ordered with them.
+fn viewed_by(facts: &Facts<'_>, graph: &Graph, t: TensorId) -> Option<OpId> {
+    let root = facts.root[t.index()];
+    let op = graph.producer(t).filter(|op| graph.producer(root) != Some(*op))?;
+    graph.updates(op).iter().all(|(new, _)| facts.root[new.index()] != root).then_some(op)
+}
+
 /// Each use happens after the creation; each overwrite is ordered against every other touch.
 fn find_in_life(
     facts: &Facts<'_>,
     plan: &PlanDocument,
     clocks: &Clocks,
     life: &Life,
-    root: crate::id::TensorId,
+    root: TensorId,
     faults: &mut Vec<Fault>,
 ) {
-    let (graph, uses) = (facts.graph, &life.uses);
-    let is_made = graph.producer(root).is_some()
+    let uses = &life.uses;
+    let is_made = facts.graph.producer(root).is_some()
         || uses.first().is_some_and(|s| matches!(plan.steps[*s].action, Action::Fetch(_)));
     if let Some((&made, later)) = uses.split_first().filter(|_| is_made) {
         for &used in later.iter().filter(|used| !clocks.ordered(made, **used)) {
@@ -96,19 +137,49 @@ fn find_in_life(
             faults.push(Fault::UseNotOrdered { what, made: StepIdx::new(made), used: StepIdx::new(used) });
         }
     }
-    let overwrites = |s: &usize| match plan.steps[*s].action {
+    find_overwrites(facts, plan, clocks, root, uses, faults);
+}
+
+/// Each overwrite of a root is ordered against every other touch.
+fn find_overwrites(
+    facts: &Facts<'_>,
+    plan: &PlanDocument,
+    clocks: &Clocks,
+    root: TensorId,
+    touches: &[usize],
+    faults: &mut Vec<Fault>,
+) {
+    let graph = facts.graph;
+    let overwrites = |s: usize| match plan.steps[s].action {
         Action::Run(op) => graph.updates(op).iter().any(|(new, _)| facts.root[new.index()] == root),
         Action::Offload(_) | Action::Fetch(_) => false,
     };
-    for &write in uses.iter().filter(|s| overwrites(s)) {
-        for &touch in uses {
-            let (early, late) = (write.min(touch), write.max(touch));
-            if !clocks.ordered(early, late) {
-                let what = facts.subject(life);
-                faults.push(Fault::UpdateNotOrdered { what, write: StepIdx::new(write), touch: StepIdx::new(touch) });
-            }
+    faults.extend(unordered_writes(clocks, touches, overwrites).into_iter().map(|(write, touch)| {
+        let what = graph.tensor_label(root).to_string();
+        Fault::UpdateNotOrdered { what, write: StepIdx::new(write), touch: StepIdx::new(touch) }
+    }));
+}
+
+/// The pairs (write, touch) of ascending touches that are not ordered, of each touch with the writes next to it.
+///
+/// The writes next to a touch stand for all: where they are in order, so are the writes among themselves. O(touches).
+fn unordered_writes(clocks: &Clocks, touches: &[usize], is_write: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
+    let mut unordered = Vec::new();
+    let mut last_write: Option<usize> = None;
+    // Touches since the last write.
+    let mut since: Vec<usize> = Vec::new();
+    for &touch in touches {
+        if let Some(write) = last_write.filter(|write| !clocks.ordered(*write, touch)) {
+            unordered.push((write, touch));
+        }
+        if is_write(touch) {
+            unordered.extend(since.drain(..).filter(|t| !clocks.ordered(*t, touch)).map(|t| (touch, t)));
+            last_write = Some(touch);
+        } else {
+            since.push(touch);
         }
     }
+    unordered
 }
 
 /// Each first touch of a stay happens after every touch of the stays that had its bytes before.

@@ -233,7 +233,9 @@ fn with_events(events: &[(usize, usize)]) -> Vec<Fault> {
 
 #[test]
 fn races_are_found() {
-    assert_eq!(with_events(&[(0, 1), (1, 2), (2, 3)]), []);
+    assert_eq!(with_events(&[(0, 1), (1, 2), (2, 3), (3, 4)]), []);
+    // u must follow d, which no tensor shows.
+    assert_found!(with_events(&[(0, 1), (1, 2), (2, 3)]), Fault::DependencyNotOrdered { .. });
     // b reads what a made; c views what b made; d reads what c viewed: made by b, on the same queue.
     assert_found!(with_events(&[(1, 2), (2, 3)]), Fault::UseNotOrdered { .. });
     assert_found!(with_events(&[(0, 1), (2, 3)]), Fault::UseNotOrdered { .. });
@@ -305,4 +307,138 @@ fn broken_blocks_are_found() {
     assert_found!(with(|_, uses| uses.push(uses[0])), Fault::ExtraAllocation { .. });
     // The second use is h, which b reads at step 1.
     assert_found!(with(|_, uses| uses[1].last = StepIdx::new(0)), Fault::HeldTooShort { .. });
+}
+
+/// Three ops on a weight: a reader, the op that overwrites it, and a reader of the next version.
+///
+/// ```text
+/// w ─ read ;  w ─ update ─▶ w2 ─ use
+/// ```
+fn updated_weight() -> Graph {
+    let mut g = Graph::builder();
+    let (w, w2) = (g.weight("w", 8), g.tensor("w2", 8));
+    g.op("read").reads([w]);
+    g.op("update").reads([w]).writes([w2]).update(w2, w);
+    g.op("use").reads([w2]);
+    g.build().unwrap()
+}
+
+#[test]
+fn races_on_persistent_storages_are_found() {
+    let graph = updated_weight();
+    let judge = |queues: [usize; 3], events: &[(usize, usize)]| {
+        let list = plain(&graph).into_iter().zip(queues).map(|(step, queue)| step.on(QueueId::new(queue))).collect();
+        let mut plan = spread(&graph, list);
+        plan.events = events.iter().map(|(record, wait)| event(*record, *wait)).collect();
+        document(&graph, &plan).faults
+    };
+    let (before, after) = (StepIdx::new(0), StepIdx::new(2));
+    let write = StepIdx::new(1);
+    let is_race = |faults: &[Fault], at: StepIdx| matches!(faults, [Fault::UpdateNotOrdered { write: w, touch, .. }] if *w == write && *touch == at);
+    let faults = judge([1, 0, 0], &[]);
+    assert!(is_race(&faults, before), "{faults:?}");
+    let faults = judge([0, 0, 1], &[]);
+    assert!(is_race(&faults, after), "{faults:?}");
+    assert_eq!(judge([1, 0, 0], &[(0, 1)]), []);
+    assert_eq!(judge([0, 0, 1], &[(1, 2)]), []);
+    // Two readers of one version need no order between them.
+    assert_eq!(judge([1, 0, 2], &[(0, 1), (1, 2)]), []);
+}
+
+#[test]
+fn control_dependencies_across_queues_need_events() {
+    let mut g = Graph::builder();
+    let first = g.op("first").id();
+    g.op("second").after([first]);
+    let graph = g.build().unwrap();
+    let mut plan = spread(&graph, vec![run(0), run(1).on(QueueId::new(1))]);
+    assert_found!(document(&graph, &plan).faults, Fault::DependencyNotOrdered { .. });
+    plan.events = vec![event(0, 1)];
+    assert_eq!(document(&graph, &plan).faults, []);
+    // Either run of what must come first will do.
+    let twice = vec![run(0), run(0).on(QueueId::new(1)), run(1).on(QueueId::new(1))];
+    assert_eq!(document(&graph, &spread(&graph, twice)).faults, []);
+}
+
+#[test]
+fn views_across_queues_need_events() {
+    let mut g = Graph::builder();
+    let (x, v) = (g.tensor("x", 8), g.tensor("v", 8));
+    g.op("make").writes([x]);
+    g.op("view").reads([x]).writes([v]).view(v, x);
+    g.op("read").reads([v]);
+    let graph = g.build().unwrap();
+    let mut plan = spread(&graph, vec![run(0), run(1), run(2).on(QueueId::new(1))]);
+    // The storage is ordered, the view is not.
+    plan.events = vec![event(0, 2)];
+    let faults = document(&graph, &plan).faults;
+    assert!(
+        matches!(&faults[..], [Fault::DependencyNotOrdered { missing, .. }] if missing.name == "view"),
+        "{faults:?}"
+    );
+    plan.events = vec![event(1, 2)];
+    assert_eq!(document(&graph, &plan).faults, []);
+}
+
+#[test]
+fn a_fetch_waits_for_its_offload() {
+    let mut g = Graph::builder();
+    let x = g.tensor("x", 8);
+    g.op("make").writes([x]);
+    g.op("read").reads([x]);
+    let graph = g.build().unwrap();
+    let (x, aside) = (storage(&graph, 0), QueueId::new(1));
+    // The stays lie apart, so that no reuse of bytes orders them.
+    let list = vec![run(0), Step::offload(x), Step::fetch(x).on(aside), run(1).on(aside)];
+    let mut plan = spread(&graph, list);
+    assert_ne!(plan.allocations[0].offset, plan.allocations[1].offset);
+    let faults = document(&graph, &plan).faults;
+    assert!(matches!(&faults[..], [Fault::HostCopyNotOrdered { .. }]), "{faults:?}");
+    plan.events = vec![event(1, 2)];
+    assert_eq!(document(&graph, &plan).faults, []);
+    // A second copy to the host must not be written while the first is brought back.
+    let list =
+        vec![run(0), Step::offload(x), Step::fetch(x).on(aside), run(0), Step::offload(x), Step::fetch(x), run(1)];
+    let mut plan = spread(&graph, list);
+    plan.events = vec![event(1, 2)];
+    assert_found!(document(&graph, &plan).faults, Fault::HostCopyNotOrdered { .. });
+    plan.events.push(event(2, 4));
+    assert_eq!(document(&graph, &plan).faults, []);
+}
+
+#[test]
+fn a_backward_event_hides_no_race() {
+    let faults = with_events(&[(2, 1), (1, 2), (2, 3)]);
+    assert_found!(&faults, Fault::EventBackwards { .. });
+    assert_found!(&faults, Fault::UseNotOrdered { .. });
+}
+
+#[test]
+fn an_op_does_not_take_over_what_it_overwrites() {
+    let mut g = Graph::builder();
+    let (x, next, y) = (g.tensor("x", 8), g.tensor("next", 8), g.tensor("y", 8));
+    g.op("make").writes([x]);
+    g.op("op").reads([x]).writes([next, y]).update(next, x).in_place(y, x);
+    g.output(y);
+    let graph = g.build().unwrap();
+    let mut plan = spread(&graph, plain(&graph));
+    assert_eq!(document(&graph, &plan).faults, []);
+    plan.allocations[1].offset = plan.allocations[0].offset;
+    plan.arena_bytes = 8;
+    assert_found!(document(&graph, &plan).faults, Fault::Overlap { .. });
+}
+
+#[test]
+fn what_a_takeover_leaves_is_still_held() {
+    // h is given more than it needs; b's workspace lies in the part that r does not take over.
+    let change = |p: &mut PlanDocument| {
+        let end = p.arena_bytes;
+        let workspace = p.allocations.iter().position(|a| matches!(a.occupant, Occupant::Workspace(_))).unwrap();
+        (p.allocations[1].offset, p.allocations[2].offset) = (end, end);
+        p.allocations[1].bytes = 400;
+        p.allocations[workspace].offset = end + 200;
+        p.arena_bytes = end + 400;
+    };
+    let faults = broken(change);
+    assert!(matches!(&faults[..], [Fault::Overlap { .. }]), "{faults:?}");
 }
