@@ -442,3 +442,120 @@ fn what_a_takeover_leaves_is_still_held() {
     let faults = broken(change);
     assert!(matches!(&faults[..], [Fault::Overlap { .. }]), "{faults:?}");
 }
+
+/// Nothing may be quadratic in the operands of one op, or in how often one storage is touched and overwritten.
+#[test]
+fn large_ops_and_long_chains_of_updates_are_judged() {
+    let n = 50_000;
+    let mut g = Graph::builder();
+    let inputs: Vec<TensorId> = (0..n).map(|_| g.input("", 8)).collect();
+    let outputs: Vec<TensorId> = (0..n).map(|_| g.tensor("", 8)).collect();
+    let mut op = g.op("op").reads(inputs.iter().copied()).writes(outputs.iter().copied());
+    for (out, operand) in outputs.iter().zip(&inputs) {
+        op = op.in_place(*out, *operand);
+    }
+    drop(op);
+    let graph = g.build().unwrap();
+    let checked = document(&graph, &spread(&graph, plain(&graph)));
+    assert_eq!((checked.faults, checked.arena_bytes), (vec![], 8 * n as u128));
+
+    let mut g = Graph::builder();
+    let mut last = g.weight("w", 8);
+    for _ in 0..n {
+        let next = g.tensor("", 8);
+        g.op("update").reads([last]).writes([next]).update(next, last);
+        last = next;
+    }
+    let graph = g.build().unwrap();
+    let list: Vec<Step> = plain(&graph).into_iter().enumerate().map(|(s, step)| step.on(QueueId::new(s % 2))).collect();
+    let mut plan = spread(&graph, list);
+    plan.events = (1..n).map(|wait| event(wait - 1, wait)).collect();
+    assert_eq!(document(&graph, &plan).faults, []);
+    let lost = plan.events.swap_remove(n / 2);
+    let faults = document(&graph, &plan).faults;
+    assert!(
+        matches!(&faults[..], [Fault::UpdateNotOrdered { write, touch, .. }] if (*touch, *write) == (lost.record, lost.wait)
+            || (*write, *touch) == (lost.record, lost.wait)),
+        "{faults:?}"
+    );
+}
+
+/// Numbers without any meaning, in every field: judged, and never a panic.
+#[test]
+fn documents_of_noise_are_judged() {
+    let graph = sample();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Now and then a number near the largest.
+        if state.is_multiple_of(5) { u64::MAX - state % 9 } else { (state >> 8) % below }
+    };
+    for _ in 0..5000 {
+        let mut plan = spread(&graph, two_queues());
+        let n_changes = 1 + noise(3) % 4;
+        for _ in 0..n_changes {
+            let at = usize::try_from(noise(100) % plan.allocations.len() as u64).unwrap();
+            let mut place = |below| usize::try_from(noise(below)).unwrap_or(usize::MAX);
+            let (small, large) = (place(9), place(9));
+            let held = &mut plan.allocations[at];
+            match place(9) % 9 {
+                0 => held.offset = small as u64,
+                1 => held.bytes = small as u64,
+                2 => (held.first, held.last) = (StepIdx::new(small), StepIdx::new(large)),
+                3 => held.occupant = Occupant::Storage(StorageId::new(small)),
+                4 => held.occupant = Occupant::Workspace(OpId::new(small)),
+                5 => plan.events.push(event(small, large)),
+                6 => plan.steps[at % 5].queue = QueueId::new(small),
+                7 => (plan.alignment, plan.arena_bytes) = (small as u64, large as u64),
+                _ => plan.steps[at % 5].action = Action::Fetch(StorageId::new(small)),
+            }
+        }
+        // Racy as it stands, and the changes add no event that orders all of it.
+        assert!(!document(&graph, &plan).holds());
+    }
+}
+
+/// The evaluator and the checker derive the model apart from each other; on steps of every sort, right and wrong, they
+/// must come to one verdict and one peak.
+#[test]
+fn the_evaluator_and_the_checker_agree_on_random_steps() {
+    use crate::testing::{Family, GraphShape, random_graph};
+    use rand::{RngExt, SeedableRng};
+    let (mut n_right, mut n_wrong, mut n_moved) = (0, 0, 0);
+    for seed in 0..3000 {
+        let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed);
+        let family = Family::ALL[rng.random_range(0..Family::ALL.len())];
+        let graph = random_graph(seed, &GraphShape::new(family, rng.random_range(1..12)).with_everything());
+        let mut list = plain(&graph);
+        for _ in 0..6 {
+            let mut edited = list.clone();
+            let at = rng.random_range(0..=edited.len());
+            let any = StorageId::new(rng.random_range(0..graph.n_storages().max(1)));
+            match rng.random_range(0..5) {
+                0 => edited.insert(at, run(rng.random_range(0..graph.n_ops()))),
+                1 => edited.insert(at, Step::fetch(any)),
+                2 => edited.insert(at, Step::offload(any)),
+                3 if at + 1 < edited.len() => edited.swap(at, at + 1),
+                _ => {
+                    edited.insert(rng.random_range(at..=edited.len()), Step::fetch(any));
+                    edited.insert(at, Step::offload(any));
+                }
+            }
+            let (evaluated, faults) = (Profile::of(&graph, &edited), steps(&graph, &edited));
+            assert_eq!(evaluated.is_ok(), faults.is_empty(), "seed {seed}: {evaluated:?} {faults:?} {edited:?}");
+            let Ok(profile) = evaluated else {
+                n_wrong += 1;
+                continue;
+            };
+            n_right += 1;
+            n_moved += usize::from(edited.iter().any(|step| matches!(step.action, Action::Fetch(_))));
+            let checked = document(&graph, &spread(&graph, edited.clone()));
+            assert_eq!(checked.faults, [], "seed {seed}: {edited:?}");
+            assert_eq!(checked.peak_bytes, u128::from(profile.peak_bytes()), "seed {seed}: {edited:?}");
+            list = edited;
+        }
+    }
+    assert!(n_right > 1000 && n_wrong > 1000 && n_moved > 300, "{n_right} {n_wrong} {n_moved}");
+}
