@@ -454,7 +454,7 @@ fn large_ops_and_long_chains_of_updates_are_judged() {
     for (out, operand) in outputs.iter().zip(&inputs) {
         op = op.in_place(*out, *operand);
     }
-    drop(op);
+    op.id();
     let graph = g.build().unwrap();
     let checked = document(&graph, &spread(&graph, plain(&graph)));
     assert_eq!((checked.faults, checked.arena_bytes), (vec![], 8 * n as u128));
@@ -558,4 +558,27 @@ fn the_evaluator_and_the_checker_agree_on_random_steps() {
         }
     }
     assert!(n_right > 1000 && n_wrong > 1000 && n_moved > 300, "{n_right} {n_wrong} {n_moved}");
+}
+
+#[test]
+fn an_offload_is_a_use_of_the_stay_that_it_ends() {
+    let mut g = Graph::builder();
+    let x = g.tensor("x", 8);
+    let make = g.op("make").writes([x]).id();
+    g.op("read").reads([x]);
+    g.op("other").after([make]);
+    let graph = g.build().unwrap();
+    let x = storage(&graph, 0);
+    let list = |queue| vec![run(0), run(2), Step::offload(x).on(QueueId::new(queue)), Step::fetch(x), run(1)];
+    let mut plan = spread(&graph, list(0));
+    assert_eq!(document(&graph, &plan).faults, []);
+    plan.allocations[0].last = StepIdx::new(1);
+    assert_found!(document(&graph, &plan).faults, Fault::HeldTooShort { .. });
+    // Copied out on another queue before it is made.
+    let mut plan = spread(&graph, list(1));
+    plan.events = vec![event(2, 3)];
+    let faults = document(&graph, &plan).faults;
+    assert!(matches!(&faults[..], [Fault::UseNotOrdered { .. }]), "{faults:?}");
+    plan.events.push(event(0, 2));
+    assert_eq!(document(&graph, &plan).faults, []);
 }
