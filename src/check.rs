@@ -20,8 +20,8 @@
 //!
 //! **Where it stops.** It does not prove that a claimed lower bound holds, nor that contents are right, nor anything
 //! about the next iteration. The claimed bytes of persistent storages and the peak of the given order are not looked
-//! at. Blocks have no events of their own, so that [`blocks`] says nothing about reuse across queues. It looks at the whole plan unless the steps themselves are wrong, since then the stays
-//! have no meaning.
+//! at. Blocks have no events of their own, so that [`blocks`] says nothing about reuse across queues. It looks at the
+//! whole plan unless the steps themselves are wrong, since then the stays have no meaning.
 //!
 //! It shares no arithmetic with `memory` and `plan`: stays, peaks and overlaps are computed a second time on purpose,
 //! from the graph's raw lists. Sums are in 128 bits, so a document may hold any numbers.
