@@ -12,7 +12,7 @@ use memsched::{Graph, Strategy};
 use std::hint::black_box;
 
 fn steps(graph: &Graph) -> Vec<Step> {
-    graph.given_order().iter().map(|op| Step::run(*op)).collect()
+    Step::plain(graph.given_order())
 }
 
 fn foundation(c: &mut Criterion) {

@@ -158,7 +158,7 @@ fn plan_one(args: &Args, name: &str, path: &Path, graph: Graph, out_dir: &Path) 
     let checked = check::memory_plan(&graph, &schedule, &plan);
     let mut faults: Vec<String> = checked.faults.iter().map(ToString::to_string).collect();
     if args.out_dir.is_some() || args.checker.is_some() {
-        let given: Vec<Step> = graph.given_order().iter().map(|op| Step::run(*op)).collect();
+        let given = Step::plain(graph.given_order());
         let baseline = Profile::of(&graph, &given)?.peak_bytes();
         let mut document = PlanDocument::new(&graph, &schedule, &plan, baseline);
         document.schedule_seconds = report.schedule_seconds;

@@ -22,7 +22,7 @@ impl Scheduler for RandomRestarts {
 
     fn schedule(&self, graph: &Graph, search: &mut Search<'_>) -> Result<Schedule, ScheduleError> {
         let peak = |order: &[OpId]| -> Result<u64, ScheduleError> {
-            let steps: Vec<Step> = order.iter().map(|op| Step::run(*op)).collect();
+            let steps = Step::plain(order);
             Ok(Profile::of(graph, &steps)?.peak_bytes())
         };
         let mut best = graph.given_order().to_vec();

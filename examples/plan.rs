@@ -164,7 +164,7 @@ fn run(args: &Args) -> Result<String, String> {
     let report = Report::new(&graph, &schedule, &plan).map_err(|error| context(&error))?;
     let report = report.with_seconds(schedule_seconds, placement_seconds);
     if let Some(out) = &args.out {
-        let given: Vec<Step> = graph.given_order().iter().map(|op| Step::run(*op)).collect();
+        let given = Step::plain(graph.given_order());
         let given = Profile::of(&graph, &given).map_err(|error| context(&error))?;
         // Times are reported, but not written: the same arguments give the same file.
         let document = PlanDocument::new(&graph, &schedule, &plan, given.peak_bytes());

@@ -81,9 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Runs every strategy on a graph; the documents of their plans, or what is wrong.
 fn compare_with_brute_force(graph: &Graph) -> Result<Vec<PlanDocument>, String> {
     let least = testing::brute_force_peak(graph);
-    let baseline = Profile::of(graph, &graph.given_order().iter().map(|op| Step::run(*op)).collect::<Vec<_>>())
-        .map_err(|e| e.to_string())?
-        .peak_bytes();
+    let baseline = Profile::of(graph, &Step::plain(graph.given_order())).map_err(|e| e.to_string())?.peak_bytes();
     let mut documents = Vec::new();
     for strategy in Strategy::ALL {
         let schedule = memsched::schedule(graph, strategy).map_err(|e| e.to_string())?;
@@ -113,7 +111,7 @@ fn compare_with_brute_force(graph: &Graph) -> Result<Vec<PlanDocument>, String> 
 
 /// Plans of schedules that recompute, offload, fetch and use several queues.
 fn other_schedules(graph: &Graph, rng: &mut Rng) -> Vec<PlanDocument> {
-    let mut steps: Vec<Step> = graph.given_order().iter().map(|op| Step::run(*op)).collect();
+    let mut steps = Step::plain(graph.given_order());
     // The outside checker does not follow which version of an overwritten storage the host holds, and fails on an
     // offloaded input that nobody has read.
     let updated: Vec<_> = graph.ops().flat_map(|op| graph.updates(op)).map(|(new, _)| graph.storage(*new)).collect();

@@ -139,7 +139,7 @@ impl Checked {
 /// Checks a plain order: each op exactly once, after what it needs.
 #[must_use]
 pub fn order(graph: &Graph, order: &[OpId]) -> Vec<Fault> {
-    let run: Vec<Step> = order.iter().map(|op| Step::run(*op)).collect();
+    let run = Step::plain(order);
     let mut faults = steps(graph, &run);
     let mut times: HashMap<OpId, usize> = HashMap::new();
     order.iter().for_each(|op| *times.entry(*op).or_default() += 1);

@@ -230,19 +230,12 @@ impl<'g> Replay<'g> {
             }
             self.stays[stay].last = at;
         }
-        let first_new = self.stays.len();
-        for &Takeover { from, .. } in graph.takeovers(op) {
-            // `to` begins below; its place among the op's outputs is found there.
-            self.candidates.push(Candidate { at, to: NO_STAY, from: self.current[from.index()] });
-        }
         for &storage in graph.creates(op) {
             self.version[storage.index()] = 0;
             self.begin(storage, at);
         }
-        let first_candidate = self.candidates.len() - graph.takeovers(op).len();
-        for (candidate, takeover) in self.candidates[first_candidate..].iter_mut().zip(graph.takeovers(op)) {
-            candidate.to = self.current[takeover.to.index()];
-            debug_assert!(candidate.to >= first_new);
+        for &Takeover { to, from } in graph.takeovers(op) {
+            self.candidates.push(Candidate { at, to: self.current[to.index()], from: self.current[from.index()] });
         }
         let bytes = graph.workspace_bytes(op);
         if bytes > 0 {

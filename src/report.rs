@@ -111,7 +111,7 @@ impl Report {
     /// # Errors
     /// [`ScheduleError`] when the schedule was made for another graph.
     pub fn new(graph: &Graph, schedule: &Schedule, plan: &MemoryPlan) -> Result<Self, ScheduleError> {
-        let given: Vec<Step> = graph.given_order().iter().map(|op| Step::run(*op)).collect();
+        let given = Step::plain(graph.given_order());
         let given = Profile::of(graph, &given)?;
         let profile = schedule.profile(graph)?;
         let peak_step = profile.peak_step();

@@ -49,6 +49,12 @@ impl Step {
         Self { action: Action::Run(op), queue: QueueId::new(0) }
     }
 
+    /// The steps of a plain order: each op of it runs, all on queue 0.
+    #[must_use]
+    pub fn plain(order: &[OpId]) -> Vec<Self> {
+        order.iter().map(|op| Self::run(*op)).collect()
+    }
+
     /// A step that offloads a storage, on queue 0.
     #[must_use]
     pub const fn offload(storage: StorageId) -> Self {
@@ -96,7 +102,7 @@ impl Schedule {
                 return Err(ScheduleError::RunsTwice { at: StepIdx::new(s), op: graph.op_label(op) });
             }
         }
-        Self::from_steps(graph, plain_steps(order))
+        Self::from_steps(graph, Step::plain(order))
     }
 
     /// The caller's own steps, which may recompute, offload, fetch and name queues.
@@ -123,7 +129,7 @@ impl Schedule {
         lower_bound_bytes: u64,
         search: &Search<'_>,
     ) -> Result<Self, ScheduleError> {
-        let steps = plain_steps(order);
+        let steps = Step::plain(order);
         let profile = Profile::of(graph, &steps)?;
         let stop_reason = search.stopped().unwrap_or(StopReason::Finished);
         Ok(Self::assemble(graph, strategy, steps, &profile, lower_bound_bytes, stop_reason, search.seed()))
@@ -335,7 +341,7 @@ impl Best {
     /// The given order, and the bounds that cost nothing.
     fn given(graph: &Graph) -> Result<Self, ScheduleError> {
         let order = graph.given_order().to_vec();
-        let steps = plain_steps(&order);
+        let steps = Step::plain(&order);
         let profile = Profile::of(graph, &steps)?;
         let mut bound = Bound::new(graph);
         bound.lower_ceilings(&steps, &profile);
@@ -352,38 +358,26 @@ impl Best {
         self.bound.bytes() >= self.peak_bytes
     }
 
-    /// [`offer`](Self::offer) for an order that is valid by construction.
-    pub(crate) fn offer_built(&mut self, graph: &Graph, order: Vec<OpId>) -> bool {
-        let offered = self.offer(graph, order);
-        debug_assert!(offered.is_ok(), "{offered:?}");
-        offered.unwrap_or(false)
-    }
-
-    /// [`offer_built`](Self::offer_built), without measuring an order that its builder found to be no better.
+    /// [`offer`](Self::offer), without measuring an order that its builder found to be no better.
     fn offer_if_better(&mut self, graph: &Graph, built: greedy::Built) -> bool {
-        let better = built.peak_bytes < self.peak_bytes && self.offer_built(graph, built.order);
+        let better = built.peak_bytes < self.peak_bytes && self.offer(graph, built.order);
         debug_assert!(!better || self.peak_bytes == built.peak_bytes, "the walk and the evaluator disagree");
         better
     }
 
-    /// Measures an order and keeps it when it is better; whether it was. What it shows about the bound is kept too.
-    ///
-    /// # Errors
-    /// [`ScheduleError`] when it is no valid order.
-    fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> Result<bool, ScheduleError> {
-        let steps = plain_steps(&order);
-        let profile = Profile::of(graph, &steps)?;
+    /// Measures an order that is valid by construction and keeps it when it is better; whether it was. What it shows
+    /// about the bound is kept too.
+    pub(crate) fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> bool {
+        let steps = Step::plain(&order);
+        let measured = Profile::of(graph, &steps);
+        debug_assert!(measured.is_ok(), "{measured:?}");
+        let Ok(profile) = measured else { return false };
         self.bound.lower_ceilings(&steps, &profile);
         let better = profile.peak_bytes() < self.peak_bytes;
         if better {
             self.peak_bytes = profile.peak_bytes();
             self.order = order;
         }
-        Ok(better)
+        better
     }
-}
-
-/// The steps of a plain order: each op runs once, all on queue 0.
-pub(crate) fn plain_steps(order: &[OpId]) -> Vec<Step> {
-    order.iter().map(|&op| Step::run(op)).collect()
 }

@@ -63,7 +63,7 @@ fn spread(graph: &Graph, steps: Vec<Step>) -> PlanDocument {
 }
 
 fn plain(graph: &Graph) -> Vec<Step> {
-    graph.given_order().iter().map(|op| Step::run(*op)).collect()
+    Step::plain(graph.given_order())
 }
 
 fn run(op: usize) -> Step {

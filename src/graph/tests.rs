@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::GraphError;
 use crate::memory::Profile;
-use crate::schedule::plain_steps;
+use crate::schedule::Step;
 
 fn op_ids(ops: &[OpLabel]) -> Vec<usize> {
     ops.iter().map(|op| op.id.index()).collect()
@@ -9,7 +9,7 @@ fn op_ids(ops: &[OpLabel]) -> Vec<usize> {
 
 /// The peak of the given order, which every valid graph has.
 fn given_peak(graph: &Graph) -> u64 {
-    Profile::of(graph, &plain_steps(graph.given_order())).unwrap().peak_bytes()
+    Profile::of(graph, &Step::plain(graph.given_order())).unwrap().peak_bytes()
 }
 
 // What is an error, and whose.

@@ -3,13 +3,13 @@
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::id::TensorId;
-use crate::schedule::plain_steps;
+use crate::schedule::Step;
 use crate::testing::{self, Family, GraphShape};
 
 /// Measures the given order.
 fn profile(b: GraphBuilder) -> Profile {
     let graph = b.build().unwrap();
-    Profile::of(&graph, &plain_steps(graph.given_order())).unwrap()
+    Profile::of(&graph, &Step::plain(graph.given_order())).unwrap()
 }
 
 /// Live bytes at each step of the given order.
@@ -47,7 +47,7 @@ fn diamond_depends_on_the_order() {
     let join = g.op("y").reads([s, r]).writes([y]).id();
     g.output(y);
     let graph = g.build().unwrap();
-    let live = |order: [OpId; 4]| Profile::of(&graph, &plain_steps(&order)).unwrap().live_bytes().to_vec();
+    let live = |order: [OpId; 4]| Profile::of(&graph, &Step::plain(&order)).unwrap().live_bytes().to_vec();
     assert_eq!(live([left, small, right, join]), [11, 12, 6, 6]);
     assert_eq!(live([right, left, small, join]), [5, 15, 15, 6]);
     assert_eq!(live([left, right, small, join]), [11, 15, 15, 6]);
@@ -95,7 +95,7 @@ fn an_updated_weight_stays_outside() {
     g.output(w1);
     let graph = g.build().unwrap();
     assert_eq!(graph.persistent_bytes(), 1 << 40);
-    assert_eq!(Profile::of(&graph, &plain_steps(graph.given_order())).unwrap().live_bytes(), [8]);
+    assert_eq!(Profile::of(&graph, &Step::plain(graph.given_order())).unwrap().live_bytes(), [8]);
 }
 
 /// Builds `x(8) -> y(8)`, `y -> z(8)` with z in place of y; `change` may spoil it. Live bytes at the second step.
@@ -153,7 +153,7 @@ fn in_place_needs_equal_sizes_and_no_weight() {
         let y = g.tensor("y", 8);
         g.op("y").reads([x]).writes([y]).in_place(y, x);
         let graph = g.build().unwrap();
-        let profile = Profile::of(&graph, &plain_steps(graph.given_order())).unwrap();
+        let profile = Profile::of(&graph, &Step::plain(graph.given_order())).unwrap();
         assert_eq!(profile.live_bytes(), [expected]);
         let taken = profile.stays().iter().any(|stay| stay.takes_over.is_some());
         assert_eq!(taken, bytes == 8 && !is_weight);
@@ -220,9 +220,9 @@ fn recomputing_makes_a_second_stay() {
     let big = g.op("big").reads([z]).writes([e]).id();
     let last = g.op("last").reads([y, e]).id();
     let graph = g.build().unwrap();
-    let plain = Profile::of(&graph, &plain_steps(&[make, first, big, last])).unwrap();
+    let plain = Profile::of(&graph, &Step::plain(&[make, first, big, last])).unwrap();
     assert_eq!(plain.live_bytes(), [101, 101, 151, 150]);
-    let again = Profile::of(&graph, &plain_steps(&[make, first, big, make, last])).unwrap();
+    let again = Profile::of(&graph, &Step::plain(&[make, first, big, make, last])).unwrap();
     assert_eq!(again.live_bytes(), [101, 102, 52, 151, 150]);
     let stays = again.stays().iter().filter(|stay| stay.bytes == 100);
     let spans: Vec<_> = stays.map(|stay| (stay.first.index(), stay.last.index())).collect();
@@ -364,7 +364,7 @@ fn every_order_is_measured_as_a_naive_recount_does() {
         for shape in shapes(1 + seed as usize % 16) {
             let graph = testing::random_graph(seed, &shape);
             let order = testing::random_order(&graph, seed);
-            let profile = Profile::of(&graph, &plain_steps(&order)).unwrap();
+            let profile = Profile::of(&graph, &Step::plain(&order)).unwrap();
             assert_eq!(profile.live_bytes(), recount(&graph, &order), "seed {seed}, {shape:?}");
             let used = profile.live_bytes().iter().zip(&order).map(|(live, op)| live + graph.workspace_bytes(*op));
             assert_eq!(profile.peak_bytes(), used.max().unwrap_or(profile.live_bytes()[0]));
@@ -379,7 +379,7 @@ fn any_order_of_a_large_graph_is_accepted() {
     for shape in shapes(2000) {
         let graph = testing::random_graph(1, &shape);
         for seed in 0..5 {
-            assert!(Profile::of(&graph, &plain_steps(&testing::random_order(&graph, seed))).is_ok());
+            assert!(Profile::of(&graph, &Step::plain(&testing::random_order(&graph, seed))).is_ok());
         }
     }
 }

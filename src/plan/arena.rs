@@ -79,11 +79,6 @@ pub(super) fn pack(items: &[Item], what: impl Fn(usize) -> String) -> Result<Pac
     Ok(best.unwrap_or(Packing { offsets: Vec::new(), height: 0, load }))
 }
 
-/// The largest sum of sizes at any step.
-pub(super) fn load(items: &[Item]) -> u64 {
-    loads(items).into_iter().max().unwrap_or(0)
-}
-
 /// The sum of sizes at every step.
 fn loads(items: &[Item]) -> Vec<u64> {
     let steps = items.iter().map(|item| item.last as usize + 1).max().unwrap_or(0);

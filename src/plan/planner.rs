@@ -142,7 +142,7 @@ impl MemoryPlanner {
         self
     }
 
-    /// Places every stay of a schedule in one arena, offsets and sizes as `arena` and `planner` describe.
+    /// Places every stay of a schedule in one arena; `docs/algorithms/placement.md` says how.
     ///
     /// O(d (n log n + k log k)) for n stays, k pairs of stays that are live together and d layouts tried (at most 20).
     ///
@@ -152,7 +152,7 @@ impl MemoryPlanner {
         let alignments = self.storage_alignments(graph)?;
         let profile = schedule.profile(graph)?;
         let all = self.plan_with(graph, schedule, &profile, &alignments, |_| true)?;
-        if all.arena_bytes == all.live_peak_bytes && all.live_peak_bytes == self.rounded_peak(&profile)? {
+        if all.arena_bytes == all.live_peak_bytes {
             return Ok(all);
         }
         let needed = needed_takeovers(&profile);
@@ -213,13 +213,6 @@ impl MemoryPlanner {
 
     fn rounded(&self, bytes: u64, what: impl Fn() -> String) -> Result<u64, PlanError> {
         bytes.checked_next_multiple_of(self.alignment).ok_or_else(|| PlanError::BytesOverflow { what: what() })
-    }
-
-    /// The most rounded bytes at any step when every takeover is made.
-    fn rounded_peak(&self, profile: &Profile) -> Result<u64, PlanError> {
-        let chains = Chains::new(profile.stays(), |_| true);
-        let items = self.items(profile.stays(), &chains, |_| self.alignment)?;
-        Ok(arena::load(&items))
     }
 
     fn items(&self, stays: &[Stay], chains: &Chains, alignment: impl Fn(&Stay) -> u64) -> Result<Vec<Item>, PlanError> {

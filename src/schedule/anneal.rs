@@ -48,7 +48,7 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
         let target = best.peak_bytes() - gap.div_ceil(TARGET_FRACTION);
         let mut state = State::new(graph, &best.order, target);
         let reached = state.run(MOVES_PER_OP * n as u64, &mut rng, search);
-        let improved = reached && best.offer_built(graph, state.order);
+        let improved = reached && best.offer(graph, state.order);
         if !improved {
             return;
         }
@@ -200,7 +200,7 @@ impl<'g> State<'g> {
 mod tests {
     use super::*;
     use crate::memory::Profile;
-    use crate::schedule::plain_steps;
+    use crate::schedule::Step;
     use crate::testing::{Family, GraphShape, random_graph};
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
                 state.shift(from, to);
                 state.replay(from.min(to), from.max(to));
             }
-            let profile = Profile::of(&graph, &plain_steps(&state.order)).expect("moves are legal");
+            let profile = Profile::of(&graph, &Step::plain(&state.order)).expect("moves are legal");
             assert_eq!(state.cost, profile.used_bytes().collect::<Vec<_>>(), "seed {seed}");
         }
         assert!(moves > 2000, "{moves} moves");

@@ -250,7 +250,7 @@ impl<'g> Frontier<'g> {
                 at = state.parent;
             }
             order.reverse();
-            best.offer_built(self.graph, self.walk.direction().in_time(order));
+            best.offer(self.graph, self.walk.direction().in_time(order));
             return;
         }
         if child.cost >= best.peak_bytes() {

@@ -8,7 +8,7 @@
 //! topological. **Mutation.** One op goes to another place between its last predecessor and its first successor.
 //! **Selection.** Tournaments of three; the best two go on unchanged.
 //!
-//! The first population: the given order, the list orders in both directions, and random orders.
+//! The first population: the best order so far, the list orders in both directions, and random orders.
 //!
 //! Complexity: O(g p (n + m) log n) for g generations of p orders. Deterministic: one generator (Xoshiro256++), seeded
 //! by the search; ties go to the older order. Limits: it proves nothing, and a generation costs p evaluations.

@@ -3,7 +3,7 @@
 use crate::graph::Graph;
 use crate::id::OpId;
 use crate::memory::Profile;
-use crate::schedule::plain_steps;
+use crate::schedule::Step;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -72,7 +72,7 @@ pub fn all_orders(graph: &Graph, mut visit: impl FnMut(&[OpId])) {
 pub fn brute_force_peak(graph: &Graph) -> u64 {
     let mut least = u64::MAX;
     all_orders(graph, |order| {
-        let profile = Profile::of(graph, &plain_steps(order)).expect("every topological order is a schedule");
+        let profile = Profile::of(graph, &Step::plain(order)).expect("every topological order is a schedule");
         least = least.min(profile.peak_bytes());
     });
     least

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::{Occupant, Profile};
-use crate::schedule::plain_steps;
+use crate::schedule::Step;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -117,8 +117,8 @@ fn renumbering_changes_no_figure() {
         let (other, new_op) = permuted(&graph, seed);
         let order = random_order(&graph, seed);
         let renumbered: Vec<OpId> = order.iter().map(|op| new_op[op.index()]).collect();
-        let before = Profile::of(&graph, &plain_steps(&order)).unwrap();
-        let after = Profile::of(&other, &plain_steps(&renumbered)).unwrap();
+        let before = Profile::of(&graph, &Step::plain(&order)).unwrap();
+        let after = Profile::of(&other, &Step::plain(&renumbered)).unwrap();
         assert_eq!(before.live_bytes(), after.live_bytes());
         assert_eq!(before.peak_bytes(), after.peak_bytes());
         assert_eq!(graph.persistent_bytes(), other.persistent_bytes());
@@ -131,7 +131,7 @@ proptest! {
     fn strategies_give_valid_graphs_and_orders(
         (graph, order) in graph_and_order(GraphShape::new(Family::Arbitrary, 20).with_everything())
     ) {
-        let profile = Profile::of(&graph, &plain_steps(&order));
+        let profile = Profile::of(&graph, &Step::plain(&order));
         prop_assert!(profile.is_ok(), "{:?}", profile.err());
         let stays = profile.unwrap().stays().iter().filter(|s| matches!(s.occupant, Occupant::Storage(_))).count();
         let transient = graph.storages().filter(|s| !graph.is_persistent(*s)).count();
