@@ -111,3 +111,6 @@ impl MemoryPlan {
         self.of_storage(graph.storage(tensor)).next()
     }
 }
+
+#[cfg(test)]
+mod tests;
