@@ -230,14 +230,20 @@ fn takeovers_share_their_bytes_whole() {
     for pair in tensors.windows(2) {
         b.op("").reads([pair[0]]).writes([pair[1]]).in_place(pair[1], pair[0]);
     }
-    b.output(tensors[4]);
+    // Made when the chain has been taken over four times, and still holds its bytes.
+    let side = b.tensor("", 100);
+    b.op("").writes([side]);
+    b.output(tensors[4]).output(side);
     let graph = b.build().unwrap();
     let schedule = Schedule::from_order(&graph, graph.given_order()).unwrap();
     let plan = crate::plan(&graph, &schedule).unwrap();
-    assert_eq!((schedule.peak_bytes(), plan.arena_bytes()), (100, 128));
-    assert!(plan.placements().iter().skip(1).all(|p| p.takes_over.is_some() && p.offset == 0));
+    assert_eq!((schedule.peak_bytes(), plan.arena_bytes()), (200, 256));
+    let chain = &plan.placements()[..5];
+    assert!(chain.iter().all(|p| p.offset == chain[0].offset), "{plan:?}");
+    assert!(chain[1..].iter().all(|p| p.takes_over.is_some()), "{plan:?}");
+    assert!(check::memory_plan(&graph, &schedule, &plan).holds());
     let blocks = MemoryPlanner::new().blocks(&graph, &schedule).unwrap();
-    assert_eq!((blocks.block_bytes(), blocks.n_reused()), (&[128][..], 4));
+    assert_eq!((blocks.block_bytes(), blocks.n_reused()), (&[128, 128][..], 4));
 }
 
 #[test]
