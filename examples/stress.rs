@@ -8,7 +8,8 @@
 //! dependencies. For each: `dp` equals brute force, no strategy is below it, the bounds are not above it, and arena and
 //! blocks pass the crate's checker. With `--checker DIR`, the folder of a Python module `check_plan` that offers
 //! `check(graph, plan) -> (faults, figures)`, that checker judges every plan too, and plans that are broken on purpose,
-//! on several queues, with recomputation and offload among them; both must agree on each.
+//! on several queues, with recomputation and offload among them. Both must agree on each, but for kinds of faults that
+//! only this crate's checker looks for (see `is_stricter`), which are counted.
 //!
 //! Exits with 1 at the first disagreement.
 
@@ -71,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{n_graphs} graphs agree with brute force");
     if outside.is_some() {
-        println!("{judged} plans judged by both checkers, {broken} of them broken, no disagreement");
+        println!("{judged} plans judged by both checkers, which agree but on those below; {broken} of them are broken");
         println!("{stricter} plans with faults of kinds that only this crate's checker looks for");
         println!("{unjudged} plans on which the outside checker failed");
     }
