@@ -16,6 +16,8 @@
 //! where they share no storages, O(p³) at worst.
 
 pub(crate) mod bound;
+pub(crate) mod cut;
+pub(crate) mod instance;
 
 pub use bound::lower_bound_bytes;
 

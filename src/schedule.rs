@@ -9,13 +9,18 @@ pub mod dp;
 pub mod genetic;
 pub mod greedy;
 pub mod hybrid;
+mod beam;
+mod expand;
+mod hot;
+mod reduce;
 mod walk;
 
 use crate::error::ScheduleError;
 use crate::graph::Graph;
 use crate::id::{OpId, QueueId, StepIdx, StorageId};
-use crate::memory::Profile;
-use crate::memory::bound::Bound;
+use crate::memory::{Profile, lower_bound_bytes};
+use crate::memory::bound::{Bound, operand_bound_bytes};
+use crate::memory::instance::Instance;
 use crate::search::{Search, StopReason};
 use std::fmt;
 
@@ -113,12 +118,8 @@ impl Schedule {
         let profile = Profile::of(graph, &steps)?;
         let plain = steps.len() == graph.n_ops() && steps.iter().all(|step| matches!(step.action, Action::Run(_)));
         // Recomputation and offload can go below what every plain order needs, but no op can do without its operands.
-        let mut bound = Bound::new(graph);
-        if plain {
-            bound.lower_ceilings(&steps, &profile);
-            bound.raise(graph, &mut Search::new());
-        }
-        Ok(Self::assemble(graph, CUSTOM, steps, &profile, bound.bytes(), StopReason::Finished, 0))
+        let bound = if plain { lower_bound_bytes(graph) } else { operand_bound_bytes(graph) };
+        Ok(Self::assemble(graph, CUSTOM, steps, &profile, bound, StopReason::Finished, 0))
     }
 
     /// The answer of a scheduler: a valid order, a proven bound, and why the search ended.
@@ -295,18 +296,22 @@ impl Scheduler for Strategy {
     }
 
     fn schedule(&self, graph: &Graph, search: &mut Search<'_>) -> Result<Schedule, ScheduleError> {
-        let mut best = Best::given(graph)?;
+        let instance = Instance::of(graph);
+        let mut best = Best::given(&instance);
         search.tell("given", best.peak_bytes(), best.bound.bytes());
         if search.spend(0) {
             match self {
-                Self::Given => best.bound.raise(graph, search),
-                Self::Greedy => greedy::improve(graph, &mut best, search),
-                Self::Genetic => genetic::improve(graph, &mut best, search),
-                Self::Dp => dp::improve(graph, &mut best, search),
-                Self::Hybrid => hybrid::improve(graph, &mut best, search),
+                Self::Given => best.bound.raise(&instance, search),
+                Self::Greedy => greedy::improve(&mut best, search),
+                Self::Genetic => genetic::improve(&mut best, search),
+                Self::Dp => dp::improve(&mut best, search),
+                Self::Hybrid => hybrid::improve(&mut best, search),
             }
         }
-        Schedule::of_order(graph, self.name(), &best.order, best.bound.bytes(), search)
+        let order = instance.named(best.order());
+        let schedule = Schedule::of_order(graph, self.name(), &order, best.bound.bytes(), search)?;
+        debug_assert_eq!(schedule.peak_bytes(), best.peak_bytes(), "the instance and the evaluator disagree");
+        Ok(schedule)
     }
 }
 
@@ -329,23 +334,45 @@ impl std::str::FromStr for Strategy {
 #[error("there is no strategy {0:?}; there are given, greedy, genetic, dp and hybrid")]
 pub struct UnknownStrategy(String);
 
-/// The best order found so far and the best bound proven so far: what one search carries from stage to stage.
-#[derive(Debug)]
-pub(crate) struct Best {
-    pub(crate) order: Vec<OpId>,
+/// The best order of an instance found so far and the best bound proven so far: what a search carries from stage to
+/// stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Best<'i> {
+    instance: &'i Instance,
+    order: Vec<OpId>,
+    /// What each step of the order costs.
+    costs: Vec<u64>,
     peak_bytes: u64,
     pub(crate) bound: Bound,
 }
 
-impl Best {
-    /// The given order, and the bounds that cost nothing.
-    fn given(graph: &Graph) -> Result<Self, ScheduleError> {
-        let order = graph.given_order().to_vec();
-        let steps = Step::plain(&order);
-        let profile = Profile::of(graph, &steps)?;
-        let mut bound = Bound::new(graph);
-        bound.lower_ceilings(&steps, &profile);
-        Ok(Self { order, peak_bytes: profile.peak_bytes(), bound })
+impl<'i> Best<'i> {
+    /// The order of the ids, and the bound that costs nothing. O(n + m).
+    fn given(instance: &'i Instance) -> Self {
+        let mut best = Self {
+            instance,
+            order: Vec::new(),
+            costs: Vec::new(),
+            peak_bytes: u64::MAX,
+            bound: Bound::new(instance),
+        };
+        best.offer(instance.ops().collect());
+        best
+    }
+
+    /// The instance.
+    pub(crate) fn instance(&self) -> &'i Instance {
+        self.instance
+    }
+
+    /// The best order.
+    pub(crate) fn order(&self) -> &[OpId] {
+        &self.order
+    }
+
+    /// What each step of the best order costs, in bytes.
+    pub(crate) fn costs(&self) -> &[u64] {
+        &self.costs
     }
 
     /// The peak of the best order, in bytes.
@@ -358,26 +385,24 @@ impl Best {
         self.bound.bytes() >= self.peak_bytes
     }
 
-    /// [`offer`](Self::offer), without measuring an order that its builder found to be no better.
-    fn offer_if_better(&mut self, graph: &Graph, built: greedy::Built) -> bool {
-        let better = built.peak_bytes < self.peak_bytes && self.offer(graph, built.order);
-        debug_assert!(!better || self.peak_bytes == built.peak_bytes, "the walk and the evaluator disagree");
+    /// Measures an order that is valid by construction and keeps it when it is better; whether it was. What it shows
+    /// about the bound is kept too. O(n + m).
+    pub(crate) fn offer(&mut self, order: Vec<OpId>) -> bool {
+        debug_assert_eq!(order.len(), self.instance.n_ops());
+        let costs = self.instance.step_costs(&order);
+        order.iter().zip(&costs).for_each(|(op, cost)| self.bound.lower_ceiling(*op, *cost));
+        let peak_bytes = self.instance.peak_bytes(&costs);
+        let better = peak_bytes < self.peak_bytes || self.order.len() < order.len();
+        if better {
+            (self.order, self.costs, self.peak_bytes) = (order, costs, peak_bytes);
+        }
         better
     }
 
-    /// Measures an order that is valid by construction and keeps it when it is better; whether it was. What it shows
-    /// about the bound is kept too.
-    pub(crate) fn offer(&mut self, graph: &Graph, order: Vec<OpId>) -> bool {
-        let steps = Step::plain(&order);
-        let measured = Profile::of(graph, &steps);
-        debug_assert!(measured.is_ok(), "{measured:?}");
-        let Ok(profile) = measured else { return false };
-        self.bound.lower_ceilings(&steps, &profile);
-        let better = profile.peak_bytes() < self.peak_bytes;
-        if better {
-            self.peak_bytes = profile.peak_bytes();
-            self.order = order;
-        }
+    /// [`offer`](Self::offer), without measuring an order that its builder found to be no better.
+    fn offer_if_better(&mut self, built: greedy::Built) -> bool {
+        let better = built.peak_bytes < self.peak_bytes && self.offer(built.order);
+        debug_assert!(!better || self.peak_bytes == built.peak_bytes, "the walk and the evaluator disagree");
         better
     }
 }

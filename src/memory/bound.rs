@@ -8,55 +8,83 @@
 //! 3. **Forced live.** While op v runs, every storage is live that was given, or made by v or an ancestor of v, and
 //!    that is still to be read by v or a descendant of v, or is an output: its creator has run in every order, and a
 //!    reader has not. This contains 2.
+//! 4. **Cut.** Op v runs in some state: a down-set S with all ancestors of v in it, and neither v nor a descendant of
+//!    v. So its step costs at least the minimum over these S of M(S) + what v allocates. M is a sum of cut functions,
+//!    and the minimum is one maximum flow (see `cut`). This contains 3.
 //!
-//! **In place** each of the sums counts both sides of a pair. A takeover at v needs that the operand's storage dies
-//! at v, which it cannot when a descendant of v touches it. So at most a maximum matching of the other pairs can be
-//! saved at v, and the bound subtracts just that.
+//! **In place** a takeover at v needs that the operand's storage dies at v, which it cannot when a descendant of v
+//! touches it. Bound 3 counts both sides of each pair and subtracts the most that a matching of the other pairs can
+//! save. Bound 4 does the same, and where the pairs of v share no storages it adds to the cut, for each pair, its
+//! bytes when another op that touches the operand is not in S: then the operand lives on and nothing is saved. That
+//! is a cut function too, and the minimum is exact.
 //!
-//! **Cost.** Bound 3 takes O(n + m) time for one op, so it is computed where it can still matter only: an op's bound
-//! is at most what the op's step costs in *any* order (the op's *ceiling*), so ops are tried from the highest ceiling
-//! down, and once the best bound reaches the next ceiling no other op can raise it.
+//! **Cost.** Bounds 3 and 4 are computed only where they can still matter: an op's bound is at most what the op's step
+//! costs in *any* order (the op's *ceiling*), so ops are tried from the highest ceiling down, and once the best bound
+//! reaches the next ceiling no other op can raise it. Bound 3 takes one pass over the graph for 64 ops at once. A flow
+//! also lowers the ceiling of every other op that may run next at its cut.
 //!
 //! Source: the forced-live argument is folklore in register allocation; the bound is stated for tensors in, for
-//! instance, Steiner, Elhoushi, Kahn, Hegarty, "OLLA: Optimizing the Lifetime and Location of Arrays", 2022.
+//! instance, Steiner, Elhoushi, Kahn, Hegarty, "OLLA: Optimizing the Lifetime and Location of Arrays", 2022. Minimum
+//! cuts of hypergraphs by flows: Lawler, "Cutsets and partitions of hypergraphs", Networks 3, 1973.
 
-use super::{Profile, matching};
+use super::cut::{Cut, Network};
+use super::instance::Instance;
 use crate::graph::Graph;
-use crate::id::OpId;
-use crate::schedule::{Action, Step};
+use crate::id::{OpId, StorageId};
 use crate::search::Search;
 
 /// A lower bound on the peak of every schedule of the graph without recomputation and offload, in bytes.
 ///
-/// Spends at most the default work budget. O(k (n + m)) for n ops, m operands and the k ops for which a traversal of
-/// the graph could still raise the bound; k is small on real graphs.
+/// Spends at most the default work budget. O(n + m) for each 64 of the ops whose bound could still raise it, and one
+/// maximum flow for each op whose flow could; both are few on real graphs.
 #[must_use]
 pub fn lower_bound_bytes(graph: &Graph) -> u64 {
-    let mut bound = Bound::new(graph);
-    bound.raise(graph, &mut Search::new());
+    let instance = Instance::of(graph);
+    let mut bound = Bound::new(&instance);
+    let mut search = Search::new();
+    bound.raise(&instance, &mut search);
+    while bound.cut(&instance, &mut search).is_some() {}
     bound.bytes()
 }
 
-/// The best bound proven so far, and what is known about which ops could still raise it.
+/// Bounds 1 and 2 of the module doc, which hold for every schedule, with recomputation and offload too. O(n + m).
+pub(crate) fn operand_bound_bytes(graph: &Graph) -> u64 {
+    let sum = |of: &dyn Fn(StorageId) -> bool| -> u64 {
+        graph.storages().filter(|s| of(*s)).map(|s| graph.storage_bytes(s)).sum()
+    };
+    let given = sum(&|s| graph.is_input(s));
+    let kept = sum(&|s| graph.is_output(s) && !graph.is_persistent(s));
+    let operands = graph.ops().map(|op| {
+        let storages = graph.touches(op).iter().chain(graph.creates(op));
+        let pairs: Vec<_> = graph.takeovers(op).iter().map(|t| (t.to, t.from)).collect();
+        let saved: u64 = super::matching(&pairs).iter().map(|(to, _)| graph.storage_bytes(*to)).sum();
+        storages.map(|s| graph.storage_bytes(*s)).sum::<u64>() + graph.workspace_bytes(op) - saved
+    });
+    operands.fold(given.max(kept), u64::max)
+}
+
+/// The best bound of an instance proven so far, and what is known about which ops could still raise it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     bytes: u64,
-    /// For each op the least cost of its step in any order seen; no per-op bound can exceed it.
+    /// For each op the least cost of its step in any order seen; no bound of the op can exceed it.
     ceilings: Vec<u64>,
     /// Whether the forced-live bound of the op was computed.
-    done: Vec<bool>,
+    forced: Vec<bool>,
+    /// Whether the cut bound of the op was computed.
+    cut: Vec<bool>,
 }
 
 impl Bound {
-    /// Bounds 1 and 2, which hold for every schedule, with recomputation and offload too.
-    pub(crate) fn new(graph: &Graph) -> Self {
-        let sum = |of: &dyn Fn(crate::id::StorageId) -> bool| -> u64 {
-            graph.storages().filter(|s| of(*s)).map(|s| graph.storage_bytes(s)).sum()
-        };
-        let given = sum(&|s| graph.is_input(s));
-        let kept = sum(&|s| graph.is_output(s) && !graph.is_persistent(s));
-        let bytes = graph.ops().map(|op| operand_bytes(graph, op)).fold(given.max(kept), u64::max);
-        Self { bytes, ceilings: vec![u64::MAX; graph.n_ops()], done: vec![false; graph.n_ops()] }
+    /// Bound 1. O(n).
+    pub(crate) fn new(instance: &Instance) -> Self {
+        let n = instance.n_ops();
+        Self {
+            bytes: (instance.start_bytes() + instance.unused_bytes()).max(instance.end_bytes()),
+            ceilings: vec![u64::MAX; n],
+            forced: vec![false; n],
+            cut: vec![false; n],
+        }
     }
 
     /// The bound, in bytes.
@@ -69,123 +97,119 @@ impl Bound {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// Learns from a plain order what each op's step can cost.
-    pub(crate) fn lower_ceilings(&mut self, steps: &[Step], profile: &Profile) {
-        for (step, used) in steps.iter().zip(profile.used_bytes()) {
-            if let Action::Run(op) = step.action {
-                self.lower_ceiling(op, used);
-            }
-        }
-    }
-
     /// Learns that there is a plain order in which the op's step costs `used` bytes.
     pub(crate) fn lower_ceiling(&mut self, op: OpId, used: u64) {
         let ceiling = &mut self.ceilings[op.index()];
         *ceiling = used.min(*ceiling);
     }
 
+    /// What the op's step costs in the cheapest order seen for it.
+    pub(crate) fn ceiling(&self, op: OpId) -> u64 {
+        self.ceilings[op.index()]
+    }
+
     /// Raises the bound to the largest forced-live bound of any op, as far as the budget reaches.
-    pub(crate) fn raise(&mut self, graph: &Graph, search: &mut Search<'_>) {
-        let mut hot: Vec<OpId> = graph.ops().filter(|op| !self.done[op.index()]).collect();
-        hot.sort_by_key(|op| (std::cmp::Reverse(self.ceilings[op.index()]), *op));
-        let mut cone = Cone::new(graph);
-        for op in hot {
-            if self.ceilings[op.index()] <= self.bytes || !search.spend(cone.visited) {
-                break;
+    pub(crate) fn raise(&mut self, instance: &Instance, search: &mut Search<'_>) {
+        let mut hot: Vec<OpId> =
+            instance.ops().filter(|op| !self.forced[op.index()] && self.ceiling(*op) > self.bytes).collect();
+        hot.sort_by_key(|op| (std::cmp::Reverse(self.ceiling(*op)), *op));
+        // Usually the first op decides.
+        let mut take = 1;
+        while let Some(first) = hot.first()
+            && self.ceiling(*first) > self.bytes
+            && search.spend(pass_work(instance))
+        {
+            let batch: Vec<OpId> = hot.drain(..take.min(hot.len())).collect();
+            let cones = Cones::new(instance, &batch);
+            for (op, bytes) in batch.iter().zip(forced_live_bytes(instance, &batch, &cones)) {
+                self.forced[op.index()] = true;
+                self.prove(bytes);
             }
-            self.done[op.index()] = true;
-            self.prove(cone.forced_live_bytes(graph, op));
-        }
-    }
-}
-
-/// Bound 2 of one op: its inputs, outputs and workspace, less what it could save in place.
-fn operand_bytes(graph: &Graph, op: OpId) -> u64 {
-    let storages = graph.touches(op).iter().chain(graph.creates(op));
-    storages.map(|s| graph.storage_bytes(*s)).sum::<u64>() + graph.workspace_bytes(op)
-        - savable_bytes(graph, op, |_| true)
-}
-
-/// The most bytes that `op` can save in place, when only storages for which `may_die` holds can die with it.
-pub(crate) fn savable_bytes(graph: &Graph, op: OpId, mut may_die: impl FnMut(crate::id::StorageId) -> bool) -> u64 {
-    let takeovers = graph.takeovers(op);
-    match takeovers {
-        [] => return 0,
-        [only] => return if may_die(only.from) { graph.storage_bytes(only.to) } else { 0 },
-        _ => {}
-    }
-    let pairs: Vec<_> = takeovers.iter().filter(|t| may_die(t.from)).map(|t| (t.to, t.from)).collect();
-    matching(&pairs).iter().map(|(to, _)| graph.storage_bytes(*to)).sum()
-}
-
-/// Marks of the ancestors and descendants of one op, reused from op to op.
-struct Cone {
-    /// `ancestor[op] == mark`: op is an ancestor of the present op, or that op itself.
-    ancestor: Vec<u32>,
-    descendant: Vec<u32>,
-    mark: u32,
-    stack: Vec<OpId>,
-    /// Storages with bytes, in which bound 3 counts.
-    storages: Vec<crate::id::StorageId>,
-    /// Work that the last traversal took.
-    visited: u64,
-}
-
-impl Cone {
-    fn new(graph: &Graph) -> Self {
-        let n = graph.n_ops();
-        let counts = |s: &crate::id::StorageId| !graph.is_persistent(*s) && graph.storage_bytes(*s) > 0;
-        Self {
-            ancestor: vec![0; n],
-            descendant: vec![0; n],
-            mark: 0,
-            stack: Vec::new(),
-            storages: graph.storages().filter(counts).collect(),
-            visited: 0,
+            take = 64;
         }
     }
 
-    fn forced_live_bytes(&mut self, graph: &Graph, op: OpId) -> u64 {
-        self.mark += 1;
-        self.visited = graph.n_storages() as u64;
-        let stack = &mut self.stack;
-        self.visited += mark_all(op, &mut self.ancestor, self.mark, stack, |op| graph.predecessors(op));
-        self.visited += mark_all(op, &mut self.descendant, self.mark, stack, |op| graph.successors(op));
-        let is = |marks: &[u32], op: OpId| marks[op.index()] == self.mark;
-        let mut bytes = graph.workspace_bytes(op);
-        for &storage in &self.storages {
-            let made = graph.creator(storage).is_none_or(|creator| is(&self.ancestor, creator));
-            let needed =
-                || graph.is_output(storage) || graph.touchers(storage).iter().any(|t| is(&self.descendant, *t));
-            // What the op itself makes is live while it runs, even if nobody reads it.
-            if made && (graph.creator(storage) == Some(op) || needed()) {
-                bytes += graph.storage_bytes(storage);
-            }
+    /// Raises the bound to the cut bound of the op that could raise it most; the cut, or `None` when no op can or the
+    /// budget is spent.
+    pub(crate) fn cut(&mut self, instance: &Instance, search: &mut Search<'_>) -> Option<Cut> {
+        let open = instance.ops().filter(|op| !self.cut[op.index()] && self.ceiling(*op) > self.bytes);
+        let op = open.max_by_key(|op| (self.ceiling(*op), std::cmp::Reverse(*op)))?;
+        if !search.spend(pass_work(instance)) {
+            return None;
         }
-        let may_die = |s| !graph.touchers(s).iter().any(|t| *t != op && is(&self.descendant, *t));
-        bytes - savable_bytes(graph, op, may_die)
+        let cones = Cones::new(instance, &[op]);
+        let cut = Network::around(instance, op, &cones).solve(instance, search)?;
+        self.cut[op.index()] = true;
+        self.forced[op.index()] = true;
+        self.prove(cut.bytes);
+        for (other, used) in cut.step_costs(instance) {
+            self.lower_ceiling(other, used);
+        }
+        Some(cut)
     }
 }
 
-/// Marks `start` and everything that `next` leads to from it; the number of visits.
-fn mark_all<'g>(
-    start: OpId,
-    marks: &mut [u32],
-    mark: u32,
-    stack: &mut Vec<OpId>,
-    next: impl Fn(OpId) -> &'g [OpId],
-) -> u64 {
-    let mut visits = 0;
-    marks[start.index()] = mark;
-    stack.push(start);
-    while let Some(op) = stack.pop() {
-        let list = next(op);
-        visits += 1 + list.len() as u64;
-        for &other in list {
-            if std::mem::replace(&mut marks[other.index()], mark) != mark {
-                stack.push(other);
-            }
+/// Work units of one pass over an instance.
+fn pass_work(instance: &Instance) -> u64 {
+    (instance.n_ops() + instance.n_storages()) as u64 / 4 + 1
+}
+
+/// For up to 64 ops, which ops are above and below them: bit i of a mask stands for the i-th of them.
+pub(crate) struct Cones {
+    /// The ops of which this op is an ancestor, or that it is.
+    pub(crate) ancestors: Vec<u64>,
+    /// The ops of which this op is a descendant, or that it is.
+    pub(crate) descendants: Vec<u64>,
+}
+
+impl Cones {
+    /// O(n + m).
+    pub(crate) fn new(instance: &Instance, ops: &[OpId]) -> Self {
+        let mut itself = vec![0u64; instance.n_ops()];
+        for (i, op) in ops.iter().enumerate() {
+            itself[op.index()] |= 1 << i;
+        }
+        let (mut ancestors, mut descendants) = (itself.clone(), itself);
+        // The ids of an instance are a topological order.
+        for op in instance.ops() {
+            let above = instance.predecessors(op).iter().fold(0, |mask, p| mask | descendants[p.index()]);
+            descendants[op.index()] |= above;
+        }
+        for op in instance.ops().rev() {
+            let below = instance.successors(op).iter().fold(0, |mask, s| mask | ancestors[s.index()]);
+            ancestors[op.index()] |= below;
+        }
+        Self { ancestors, descendants }
+    }
+}
+
+/// Bound 3 of each of up to 64 ops. O(n + m).
+pub(crate) fn forced_live_bytes(instance: &Instance, ops: &[OpId], cones: &Cones) -> Vec<u64> {
+    let all = if ops.len() >= 64 { u64::MAX } else { (1 << ops.len()) - 1 };
+    let mut sums = vec![instance.base_bytes(); ops.len()];
+    let mut add = |mut mask: u64, bytes: u64| {
+        while mask != 0 {
+            sums[mask.trailing_zeros() as usize] += bytes;
+            mask &= mask - 1;
+        }
+    };
+    for s in instance.storages() {
+        let made = instance.creator(s).map_or(all, |op| cones.ancestors[op.index()]);
+        if made != 0 {
+            let below = instance.touchers(s).iter().fold(0, |mask, t| mask | cones.descendants[t.index()]);
+            add(made & below, instance.bytes(s));
         }
     }
-    visits
+    for op in instance.ops() {
+        match instance.sums(op).kept {
+            0 => {}
+            kept => add(cones.ancestors[op.index()], kept),
+        }
+    }
+    for (i, &op) in ops.iter().enumerate() {
+        let below = |t: &OpId| *t != op && cones.descendants[t.index()] >> i & 1 == 1;
+        let saved = instance.savable_bytes(op, |s| !instance.touchers(s).iter().any(below));
+        sums[i] = sums[i] + instance.sums(op).dead + instance.sums(op).workspace - saved;
+    }
+    sums
 }

@@ -20,9 +20,8 @@
 
 use super::Best;
 use super::greedy::ranks;
-use crate::graph::Graph;
+use crate::memory::instance::{Instance, Sums};
 use crate::id::{OpId, StorageId};
-use crate::memory::bound::savable_bytes;
 use crate::search::Search;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -37,7 +36,8 @@ const TARGET_FRACTION: u64 = 16;
 const MOVES_PER_OP: u64 = 400;
 
 /// Anneals the best order until it is proven optimal, no target is reached any more, or the budget is spent.
-pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let graph = best.instance();
     let n = graph.n_ops();
     if n < 2 {
         return;
@@ -46,9 +46,9 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
     while !best.is_optimal() {
         let gap = best.peak_bytes() - best.bound.bytes();
         let target = best.peak_bytes() - gap.div_ceil(TARGET_FRACTION);
-        let mut state = State::new(graph, &best.order, target);
+        let mut state = State::new(graph, best.order(), target);
         let reached = state.run(MOVES_PER_OP * n as u64, &mut rng, search);
-        let improved = reached && best.offer(graph, state.order);
+        let improved = reached && best.offer(state.order);
         if !improved {
             return;
         }
@@ -58,7 +58,7 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
 
 /// An order with its profile.
 struct State<'g> {
-    graph: &'g Graph,
+    graph: &'g Instance,
     order: Vec<OpId>,
     place: Vec<u32>,
     /// For each storage the op that touches it last (its creator where nobody touches it).
@@ -73,10 +73,8 @@ struct State<'g> {
 }
 
 impl<'g> State<'g> {
-    fn new(graph: &'g Graph, order: &[OpId], target: u64) -> Self {
+    fn new(graph: &'g Instance, order: &[OpId], target: u64) -> Self {
         let n = order.len();
-        let dies = |s: &StorageId| graph.touchers(*s).is_empty() && !graph.is_output(*s);
-        let inputs = || graph.storages().filter(|s| graph.is_input(*s));
         let mut state = Self {
             graph,
             order: order.to_vec(),
@@ -86,12 +84,12 @@ impl<'g> State<'g> {
             cost: vec![0; n],
             target,
             energy: 0,
-            unused: inputs().filter(dies).map(|s| graph.storage_bytes(s)).sum(),
+            unused: graph.unused_bytes(),
         };
         for storage in graph.storages() {
             state.last[storage.index()] = state.find_last(storage);
         }
-        state.live_before[0] = inputs().filter(|s| !dies(s)).map(|s| graph.storage_bytes(s)).sum();
+        state.live_before[0] = graph.start_bytes();
         state.energy = state.replay(0, n - 1);
         state
     }
@@ -108,18 +106,17 @@ impl<'g> State<'g> {
     /// Recomputes steps `from..=to` from the live bytes before `from`; the overflow of those steps.
     fn replay(&mut self, from: usize, to: usize) -> u128 {
         let graph = self.graph;
-        let bytes = |s: StorageId| graph.storage_bytes(s);
         let mut live = self.live_before[from];
         let mut overflow = 0;
         for step in from..=to {
             let op = self.order[step];
-            let dies = |s: StorageId| self.last[s.index()] == Some(op) && !graph.is_output(s);
+            let dies = |s: StorageId| self.last[s.index()] == Some(op);
             self.live_before[step] = live;
-            let created: u64 = graph.creates(op).iter().map(|s| bytes(*s)).sum();
-            let dying: u64 =
-                graph.touches(op).iter().chain(graph.creates(op)).filter(|s| dies(**s)).map(|s| bytes(*s)).sum();
+            let Sums { created, dead, kept: _, workspace } = graph.sums(op);
+            let touched = graph.touches(op).iter();
+            let dying = dead + touched.filter(|s| dies(**s)).map(|s| graph.bytes(*s)).sum::<u64>();
             let extra = if step == 0 { self.unused } else { 0 };
-            self.cost[step] = live + created + graph.workspace_bytes(op) + extra - savable_bytes(graph, op, dies);
+            self.cost[step] = live + created + workspace + extra - graph.savable_bytes(op, dies);
             live = live + created - dying;
             overflow += self.overflow(step);
         }

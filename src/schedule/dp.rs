@@ -29,14 +29,14 @@
 //! here one best-first pass in both directions, with the run-now rule).
 
 use super::Best;
+use super::expand::{Child, Expander, Place};
+use super::hot::Hot;
 use super::walk::{Direction, Walk};
-use crate::graph::Graph;
 use crate::id::OpId;
 use crate::search::{Search, StopReason};
 use hashbrown::HashTable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hash::{BuildHasher, Hasher};
 
 /// The most bytes that the states of one search hold; then it stops with the best found so far.
 pub const MEMORY_LIMIT_BYTES: u64 = 1 << 29;
@@ -45,45 +45,69 @@ pub const MEMORY_LIMIT_BYTES: u64 = 1 << 29;
 const FIRST_SLICE: u64 = 500;
 
 /// Searches until the best order is proven optimal or the budget or memory is spent; why it stopped otherwise.
-pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
-    super::greedy::improve(graph, best, search);
-    run(graph, best, search);
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    super::greedy::improve(best, search);
+    run(best, search);
 }
 
 /// The search alone.
-pub(super) fn run(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
-    if best.is_optimal() {
-        return;
-    }
-    let mut frontiers: Vec<Frontier<'_>> = Direction::BOTH
-        .into_iter()
-        .map(|direction| Walk::new(graph, direction))
-        .filter(Walk::may_run_now)
-        .map(|walk| Frontier::new(graph, walk, best))
-        .collect();
-    let mut slice = FIRST_SLICE;
-    loop {
-        for frontier in &mut frontiers {
-            match frontier.expand(slice, best, search) {
-                Slice::Spent => {}
-                Slice::Proved => return search.tell("dp", best.peak_bytes(), best.bound.bytes()),
-                Slice::Stopped => return,
-            }
-        }
-        if frontiers.iter().all(|f| f.memory_bytes() > MEMORY_LIMIT_BYTES) {
+pub(super) fn run(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let mut exact = Exact::new(best);
+    while !best.is_optimal() && search.stopped().is_none() {
+        if !exact.advance(best, search) {
             search.stop(StopReason::MemoryLimit);
-            return;
         }
         search.tell("dp", best.peak_bytes(), best.bound.bytes());
-        slice = slice.saturating_mul(2);
     }
 }
 
-/// How a slice of the search ended.
-enum Slice {
-    Spent,
-    Proved,
-    Stopped,
+/// Both directions of the search, and how far they have come.
+pub(super) struct Exact<'i> {
+    frontiers: Vec<Frontier<'i>>,
+    slice: u64,
+}
+
+impl<'i> Exact<'i> {
+    pub(super) fn new(best: &mut Best<'i>) -> Self {
+        let hot = hottest(best);
+        let instance = best.instance();
+        let frontiers = Direction::BOTH
+            .into_iter()
+            .map(|direction| Expander::new(instance, direction, hot.clone()))
+            .filter(|expander| expander.walk.may_run_now())
+            .map(|expander| Frontier::new(expander, best))
+            .collect();
+        Self { frontiers, slice: FIRST_SLICE }
+    }
+
+    /// One slice in each direction, less when the best order is proven optimal or the search must stop; `false` when
+    /// nothing was done because memory is used up.
+    pub(super) fn advance(&mut self, best: &mut Best<'i>, search: &mut Search<'_>) -> bool {
+        let mut any = false;
+        for frontier in &mut self.frontiers {
+            if frontier.memory_bytes() > MEMORY_LIMIT_BYTES {
+                continue;
+            }
+            any = true;
+            frontier.expand(self.slice, best, search);
+            if best.is_optimal() || search.stopped().is_some() {
+                return true;
+            }
+        }
+        self.slice = self.slice.saturating_mul(2);
+        any
+    }
+}
+
+/// The ops whose steps cost most in the cheapest order that is known for each.
+pub(super) fn hottest(best: &Best<'_>) -> Vec<OpId> {
+    let mut ops: Vec<OpId> = best.instance().ops().collect();
+    let ceiling = |op: &OpId| Reverse(best.bound.ceiling(*op));
+    if ops.len() > Hot::MOST {
+        ops.select_nth_unstable_by_key(Hot::MOST, |op| (ceiling(op), *op));
+        ops.truncate(Hot::MOST);
+    }
+    ops
 }
 
 /// What is stored of a state besides its set.
@@ -91,222 +115,163 @@ enum Slice {
 struct State {
     /// The largest step cost on the way.
     cost: u64,
+    /// What no completion can go below.
+    level: u64,
     live: u64,
+    hash: u64,
     parent: u32,
     /// Where the ops that lead here from the parent end in `Frontier::ways`, and how many they are.
     way_end: usize,
     way_len: u32,
-    n_done: u32,
     expanded: bool,
 }
 
-/// The open state that comes first: least cost, most done, least live, stored first.
+/// The open state that comes first: least level, most done, least live, stored first.
 type Priority = (u64, Reverse<u32>, u64, u32);
 
 /// One direction of the search.
-struct Frontier<'g> {
-    graph: &'g Graph,
-    walk: Walk<'g>,
-    states: Vec<State>,
+struct Frontier<'i> {
+    expander: Expander<'i>,
+    states: States,
+    open: BinaryHeap<Reverse<Priority>>,
+}
+
+/// The states that were stored, and how they were reached.
+struct States {
+    list: Vec<State>,
     /// The sets, `words` words each.
     sets: Vec<u64>,
     words: usize,
     ways: Vec<OpId>,
     /// Positions of states by their sets.
     seen: HashTable<u32>,
-    hasher: hashbrown::DefaultHashBuilder,
-    open: BinaryHeap<Reverse<Priority>>,
 }
 
-impl<'g> Frontier<'g> {
-    fn new(graph: &'g Graph, walk: Walk<'g>, best: &mut Best) -> Self {
-        let mut frontier = Self {
-            graph,
-            states: Vec::new(),
+impl<'i> Frontier<'i> {
+    fn new(mut expander: Expander<'i>, best: &mut Best<'i>) -> Self {
+        let states = States {
+            list: Vec::new(),
             sets: Vec::new(),
-            words: graph.n_ops().div_ceil(64),
+            words: best.instance().n_ops().div_ceil(64),
             ways: Vec::new(),
             seen: HashTable::new(),
-            hasher: hashbrown::DefaultHashBuilder::default(),
-            open: BinaryHeap::new(),
-            walk,
         };
-        let mut child = Child { cost: 0, ops: Vec::new(), undo: Vec::new() };
-        let ready: Vec<OpId> = frontier.walk.ready().collect();
-        frontier.run_free(&mut child, best.bound.bytes(), ready);
-        let set = vec![0; frontier.words];
-        frontier.store(&set, u32::MAX, &child, best);
+        let child = expander.start(best.bound.bytes());
+        let mut frontier = Self { expander, states, open: BinaryHeap::new() };
+        if frontier.expander.walk.is_complete() {
+            best.offer(frontier.expander.walk.direction().in_time(child.ops));
+        } else if let Some(priority) = frontier.states.store(&frontier.expander.walk, &child, u32::MAX) {
+            frontier.open.push(Reverse(priority));
+        }
         frontier
     }
 
-    /// Bytes held by the states, about.
     fn memory_bytes(&self) -> u64 {
-        let per_state = size_of::<State>() + size_of::<Priority>() + 8 * self.words + 8;
-        (self.states.len() * per_state + self.ways.len() * size_of::<OpId>()) as u64
+        let states = &self.states;
+        let vectors = states.list.capacity() * size_of::<State>()
+            + states.sets.capacity() * size_of::<u64>()
+            + states.ways.capacity() * size_of::<OpId>()
+            + states.seen.capacity() * (size_of::<u32>() + 1)
+            + self.open.capacity() * size_of::<Priority>();
+        vectors as u64
     }
 
-    /// Expands up to `slice` states.
-    fn expand(&mut self, slice: u64, best: &mut Best, search: &mut Search<'_>) -> Slice {
-        for _ in 0..slice {
-            if best.is_optimal() {
-                return Slice::Proved;
-            }
+    /// Expands up to `count` states.
+    fn expand(&mut self, count: u64, best: &mut Best<'i>, search: &mut Search<'_>) {
+        for _ in 0..count {
             if self.memory_bytes() > MEMORY_LIMIT_BYTES {
-                return Slice::Spent;
+                return;
             }
-            let Some(Reverse((cost, _, _, index))) = self.open.pop() else {
-                // No order below the best known peak is left.
-                best.bound.prove(best.peak_bytes());
-                return Slice::Proved;
+            let Some(Reverse((level, _, _, index))) = self.open.pop() else {
+                // Every way on costs at least the best known peak.
+                return best.bound.prove(best.peak_bytes());
             };
-            // A state that was reached by a cheaper way later stands in the heap twice.
-            if self.states[index as usize].expanded {
+            let state = self.states.list[index as usize];
+            if state.expanded || state.level != level {
                 continue;
             }
-            best.bound.prove(cost.min(best.peak_bytes()));
+            best.bound.prove(level.min(best.peak_bytes()));
             if best.is_optimal() {
-                return Slice::Proved;
+                return;
             }
-            self.states[index as usize].expanded = true;
-            let work = self.expand_state(index, best);
+            self.states.list[index as usize].expanded = true;
+            let work = self.expand_state(index, state, best);
             if !search.spend(work) {
-                return Slice::Stopped;
+                return;
             }
         }
-        Slice::Spent
     }
 
     /// Stores every successor of a state; the work it took.
-    fn expand_state(&mut self, index: u32, best: &mut Best) -> u64 {
-        let state = self.states[index as usize];
-        let start = index as usize * self.words;
-        let set: Vec<u64> = self.sets[start..start + self.words].to_vec();
-        self.walk.load(&set, state.live);
-        let ready: Vec<OpId> = self.walk.ready().collect();
-        let mut work = (self.graph.n_ops() / 8 + ready.len()) as u64;
-        // An op that the run-now rule would take but for its cost: it may become free after any other op.
-        let level = state.cost.max(best.bound.bytes());
-        let blocked: Vec<OpId> = ready
-            .iter()
-            .copied()
-            .filter(|op| {
-                let effect = self.walk.effect(*op);
-                effect.freed >= effect.allocated && effect.cost > level
-            })
-            .collect();
-        let mut child = Child { cost: 0, ops: Vec::new(), undo: Vec::new() };
-        for &op in &ready {
-            let effect = self.walk.effect(op);
-            if effect.cost >= best.peak_bytes() {
-                continue;
+    fn expand_state(&mut self, index: u32, state: State, best: &mut Best<'i>) -> u64 {
+        let Self { expander, states, open } = self;
+        let set = states.set(index).to_vec();
+        let level = state.level.max(best.bound.bytes());
+        let place = Place { set: &set, live: state.live, cost: state.cost, level, hash: state.hash };
+        expander.children(place, best.peak_bytes(), |walk, child| {
+            if walk.is_complete() {
+                best.offer(walk.direction().in_time(states.way_to(index, &child.ops)));
+            } else if let Some(priority) = states.store(walk, child, index) {
+                open.push(Reverse(priority));
             }
-            child.cost = state.cost.max(effect.cost);
-            let mut changed = blocked.clone();
-            child.undo.push((op, self.walk.live()));
-            child.ops.push(op);
-            self.walk.run(op, effect, &mut changed);
-            self.run_free(&mut child, best.bound.bytes(), changed);
-            work += 4 * child.ops.len() as u64 + self.words as u64;
-            self.store(&set, index, &child, best);
-            for (op, live) in child.undo.drain(..).rev() {
-                self.walk.undo(op, live);
-            }
-            child.ops.clear();
-        }
-        work
+            best.peak_bytes()
+        })
+    }
+}
+
+impl States {
+    fn set(&self, index: u32) -> &[u64] {
+        &self.sets[index as usize * self.words..(index as usize + 1) * self.words]
     }
 
-    /// Runs ops while the run-now rule takes one within the child's cost; only `maybe` and what they change can be.
-    fn run_free(&mut self, child: &mut Child, bound: u64, mut maybe: Vec<OpId>) {
-        let level = child.cost.max(bound);
-        // Ops that are free but for their cost are looked at again when the live bytes have fallen.
-        let mut waiting: Vec<OpId> = Vec::new();
-        while let Some(op) = maybe.pop() {
-            if !self.walk.is_ready(op) {
-                continue;
-            }
-            let effect = self.walk.effect(op);
-            if effect.is_free(level) {
-                child.cost = child.cost.max(effect.cost);
-                child.undo.push((op, self.walk.live()));
-                child.ops.push(op);
-                self.walk.run(op, effect, &mut maybe);
-                maybe.append(&mut waiting);
-            } else if effect.freed >= effect.allocated {
-                waiting.push(op);
-            }
+    /// The ops from the start to the state, and then `ops`.
+    fn way_to(&self, state: u32, ops: &[OpId]) -> Vec<OpId> {
+        let mut way: Vec<OpId> = ops.iter().rev().copied().collect();
+        let mut at = state;
+        while let Some(state) = self.list.get(at as usize) {
+            way.extend(self.ways[state.way_end - state.way_len as usize..state.way_end].iter().rev());
+            at = state.parent;
         }
+        way.reverse();
+        way
     }
 
-    /// Stores the state that the walk is in, reached from `parent` by the child's ops, unless it is known or useless.
-    fn store(&mut self, parent_set: &[u64], parent: u32, child: &Child, best: &mut Best) {
-        if self.walk.is_complete() {
-            let mut order = child.ops.clone();
-            order.reverse();
-            let mut at = parent;
-            while at != u32::MAX {
-                let state = self.states[at as usize];
-                order.extend(self.ways[state.way_end - state.way_len as usize..state.way_end].iter().rev());
-                at = state.parent;
-            }
-            order.reverse();
-            best.offer(self.graph, self.walk.direction().in_time(order));
-            return;
-        }
-        if child.cost >= best.peak_bytes() {
-            return;
-        }
-        let mut set = parent_set.to_vec();
-        for op in &child.ops {
-            set[op.index() / 64] |= 1 << (op.index() % 64);
-        }
-        let hash = |set: &[u64]| {
-            let mut hasher = self.hasher.build_hasher();
-            set.iter().for_each(|word| hasher.write_u64(*word));
-            hasher.finish()
-        };
-        let (sets, words) = (&self.sets, self.words);
-        let set_of = |index: u32| &sets[index as usize * words..(index as usize + 1) * words];
-        let key = hash(&set);
-        let known = self.seen.find(key, |index| set_of(*index) == set.as_slice()).copied();
+    /// Stores the state that the walk is in, reached from `parent` by the child's ops, unless it is known; its place
+    /// among the open ones.
+    fn store(&mut self, walk: &Walk<'_>, child: &Child, parent: u32) -> Option<Priority> {
+        let set = walk.set();
+        let known = self.seen.find(child.hash, |index| self.set(*index) == set).copied();
         let index = match known {
             Some(index) => {
-                let state = &self.states[index as usize];
-                if state.expanded || state.cost <= child.cost {
-                    return;
+                let state = &self.list[index as usize];
+                if state.expanded || state.level <= child.level {
+                    return None;
                 }
                 index
             }
             None => {
-                let Ok(index) = u32::try_from(self.states.len()) else { return };
-                self.seen.insert_unique(key, index, |index| hash(set_of(*index)));
-                self.sets.extend_from_slice(&set);
+                let index = u32::try_from(self.list.len()).ok().filter(|index| *index < u32::MAX)?;
+                self.seen.insert_unique(child.hash, index, |index| self.list[*index as usize].hash);
+                self.sets.extend_from_slice(set);
                 index
             }
         };
         self.ways.extend_from_slice(&child.ops);
         let state = State {
             cost: child.cost,
-            live: self.walk.live(),
+            level: child.level,
+            live: walk.live(),
+            hash: child.hash,
             parent,
             way_end: self.ways.len(),
             way_len: u32::try_from(child.ops.len()).unwrap_or(u32::MAX),
-            n_done: u32::try_from(self.walk.n_done()).unwrap_or(u32::MAX),
             expanded: false,
         };
-        match self.states.get_mut(index as usize) {
+        match self.list.get_mut(index as usize) {
             Some(known) => *known = state,
-            None => self.states.push(state),
+            None => self.list.push(state),
         }
-        let level = child.cost.max(best.bound.bytes());
-        self.open.push(Reverse((level, Reverse(state.n_done), state.live, index)));
+        let n_done = u32::try_from(walk.n_done()).unwrap_or(u32::MAX);
+        Some((child.level, Reverse(n_done), state.live, index))
     }
-}
-
-/// The ops that lead from a state to the one after it, and how to take them back.
-struct Child {
-    cost: u64,
-    ops: Vec<OpId>,
-    /// Each op that was run, and what was live before it.
-    undo: Vec<(OpId, u64)>,
 }

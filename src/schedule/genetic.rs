@@ -19,7 +19,7 @@
 use super::Best;
 use super::greedy::{Built, Rule, list_order, ranks};
 use super::walk::{Direction, Walk};
-use crate::graph::Graph;
+use crate::memory::instance::Instance;
 use crate::id::OpId;
 use crate::search::Search;
 use rand::{RngExt, SeedableRng};
@@ -38,14 +38,15 @@ struct Member {
 }
 
 /// Evolves until the best order is proven optimal, nothing better came for a while, or the budget is spent.
-pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let graph = best.instance();
     best.bound.raise(graph, search);
     if best.is_optimal() || graph.n_ops() < 2 {
         return;
     }
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(search.seed() ^ 0x67_656e_6574_6963);
     let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
-    let Some(mut population) = first_population(graph, best, &mut walks, &mut rng, search) else { return };
+    let Some(mut population) = first_population(best, &mut walks, &mut rng, search) else { return };
     let mut stale = 0;
     while stale < PATIENCE && !best.is_optimal() {
         population.sort_by_key(|member| member.peak_bytes);
@@ -56,7 +57,7 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
             let mut child = crossover(&a.order, &b.order, rng.random_range(0..=graph.n_ops()));
             mutate(graph, &mut child, &mut rng);
             let walk = &mut walks[usize::from(rng.random::<bool>())];
-            match decode(graph, best, walk, &child, search) {
+            match decode(best, walk, &child, search) {
                 Some(member) => next.push(member),
                 None => return,
             }
@@ -68,48 +69,47 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
 }
 
 fn first_population(
-    graph: &Graph,
-    best: &mut Best,
+    best: &mut Best<'_>,
     walks: &mut [Walk<'_>; 2],
     rng: &mut Xoshiro256PlusPlus,
     search: &mut Search<'_>,
 ) -> Option<Vec<Member>> {
-    let mut population = vec![Member { peak_bytes: best.peak_bytes(), order: best.order.clone() }];
-    let given = ranks(graph.given_order());
+    let graph = best.instance();
+    let mut population = vec![Member { peak_bytes: best.peak_bytes(), order: best.order().to_vec() }];
+    let given: Vec<u32> = (0..).take(graph.n_ops()).collect();
     for rule in [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked] {
         for walk in &mut *walks {
             let built = list_order(walk, rule, &given, &mut best.bound, search)?;
-            population.push(keep(graph, best, built));
+            population.push(keep(best, built));
         }
     }
     while population.len() < POPULATION {
         let built = list_order(&mut walks[0], Rule::Ranked, &random_ranks(graph, rng), &mut best.bound, search)?;
-        population.push(keep(graph, best, built));
+        population.push(keep(best, built));
     }
     Some(population)
 }
 
-fn random_ranks(graph: &Graph, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+fn random_ranks(graph: &Instance, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
     graph.ops().map(|_| rng.random_range(0..u32::MAX)).collect()
 }
 
 /// The member that an order makes; the best order learns of it.
-fn keep(graph: &Graph, best: &mut Best, built: Built) -> Member {
+fn keep(best: &mut Best<'_>, built: Built) -> Member {
     let member = Member { peak_bytes: built.peak_bytes, order: built.order.clone() };
-    best.offer_if_better(graph, built);
+    best.offer_if_better(built);
     member
 }
 
 /// The child's order as the run-now rule replays it.
 fn decode(
-    graph: &Graph,
-    best: &mut Best,
+    best: &mut Best<'_>,
     walk: &mut Walk<'_>,
     child: &[OpId],
     search: &mut Search<'_>,
 ) -> Option<Member> {
     let built = list_order(walk, Rule::Ranked, &ranks(child), &mut best.bound, search)?;
-    Some(keep(graph, best, built))
+    Some(keep(best, built))
 }
 
 fn tournament<'p>(population: &'p [Member], rng: &mut Xoshiro256PlusPlus) -> &'p Member {
@@ -131,7 +131,7 @@ fn crossover(a: &[OpId], b: &[OpId], cut: usize) -> Vec<OpId> {
 }
 
 /// Moves a few ops to other places that they may take.
-fn mutate(graph: &Graph, order: &mut [OpId], rng: &mut Xoshiro256PlusPlus) {
+fn mutate(graph: &Instance, order: &mut [OpId], rng: &mut Xoshiro256PlusPlus) {
     let n = order.len();
     for _ in 0..rng.random_range(0..4) {
         let place = ranks(order);

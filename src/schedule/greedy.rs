@@ -19,7 +19,6 @@
 
 use super::Best;
 use super::walk::{Direction, Effect, Walk};
-use crate::graph::Graph;
 use crate::id::OpId;
 use crate::memory::bound::Bound;
 use crate::search::Search;
@@ -73,8 +72,10 @@ pub(super) fn list_order(
         Direction::Forward => rank.to_vec(),
         Direction::Backward => rank.iter().map(|r| u32::MAX - r).collect(),
     };
+    let mut ready = Vec::new();
+    walk.ready_into(&mut ready);
     let mut heap: BinaryHeap<Reverse<(Key, OpId)>> =
-        walk.ready().map(|op| Reverse((key(rule, walk.effect(op), ranks[op.index()]), op))).collect();
+        ready.iter().map(|op| Reverse((key(rule, walk.effect(*op), ranks[op.index()]), *op))).collect();
     let mut order = Vec::with_capacity(rank.len());
     let mut costs = Vec::with_capacity(rank.len());
     // What the graph is given, and what it keeps, is live even where no op runs.
@@ -123,22 +124,23 @@ const MANY_OPS: usize = 50_000;
 const BOUND_WORK: u64 = 1_000_000;
 
 /// Tries every rule in both directions, the known order among them, until the best is proven optimal.
-pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
-    let given = ranks(graph.given_order());
-    let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let instance = best.instance();
+    let given = ranks(best.order());
+    let mut walks = Direction::BOTH.map(|direction| Walk::new(instance, direction));
     let raise =
-        |best: &mut Best, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(graph, part));
+        |best: &mut Best<'_>, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(instance, part));
     raise(best, search);
-    let few = graph.n_ops() < MANY_OPS;
+    let few = instance.n_ops() < MANY_OPS;
     for rule in
-        [Rule::LeastGrowth, Rule::LeastNeed, Rule::Ranked].into_iter().filter(|rule| few || *rule != Rule::LeastNeed)
+        [Rule::Ranked, Rule::LeastGrowth, Rule::LeastNeed].into_iter().filter(|rule| few || *rule != Rule::LeastNeed)
     {
-        for walk in &mut walks {
+        for walk in walks.iter_mut().rev() {
             if best.is_optimal() {
                 return;
             }
             let Some(built) = list_order(walk, rule, &given, &mut best.bound, search) else { return };
-            if best.offer_if_better(graph, built) {
+            if best.offer_if_better(built) {
                 search.tell("greedy", best.peak_bytes(), best.bound.bytes());
                 raise(best, search);
             }
@@ -147,18 +149,18 @@ pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
 }
 
 /// Replays the best order through the run-now rule, forwards and backwards in turn, while that improves it.
-pub(super) fn polish(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
-    let mut walks = Direction::BOTH.map(|direction| Walk::new(graph, direction));
+pub(super) fn polish(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let mut walks = Direction::BOTH.map(|direction| Walk::new(best.instance(), direction));
     loop {
         let before = best.peak_bytes();
-        let mut order = best.order.clone();
+        let mut order = best.order().to_vec();
         for walk in &mut walks {
             if best.is_optimal() {
                 return;
             }
             let Some(built) = list_order(walk, Rule::Ranked, &ranks(&order), &mut best.bound, search) else { return };
             order.clone_from(&built.order);
-            best.offer_if_better(graph, built);
+            best.offer_if_better(built);
         }
         if best.peak_bytes() >= before {
             return;

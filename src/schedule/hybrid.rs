@@ -1,44 +1,193 @@
 //! All schedulers together: cheap answers first, certificates as soon as they come, search where a gap is left.
 //!
 //! 1. The given order and its forced-live bound. On most real graphs this is already a proven optimum.
-//! 2. List orders by every rule in both directions ([`greedy`]), then replays of the best one through
-//!    the run-now rule.
-//! 3. Exact search from both ends ([`dp`]) with a share of the budget.
-//! 4. Evolution ([`genetic`]) and annealing ([`anneal`]), each with a share.
-//! 5. Exact search with what is left: the best peak is lower now, so that more states are cut off.
+//! 2. List orders by every rule in both directions ([`greedy`]), then replays of the best one through the run-now rule.
+//! 3. Cut bounds (see `memory/bound`). The cut of an op is also an order to try: the ops of the cut, the op, the rest.
+//! 4. The instance rounded to ever finer thresholds, reduced to its core, split, and the parts searched that are still
+//!    above the bound, the dearest first: beams of growing width and exact search ([`dp`]), in turn, both ways.
+//! 5. Evolution ([`genetic`]) and annealing ([`anneal`]), each with a share of what is left.
+//! 6. Exact search of the whole.
 //!
 //! Every stage starts from the best order so far, and the search stops as soon as its peak equals the bound. The given
 //! order is the first candidate, so the answer is never worse.
 
-use super::{Best, anneal, dp, genetic, greedy};
-use crate::graph::Graph;
+use super::walk::Direction;
+use super::{Best, anneal, beam, dp, genetic, greedy, reduce};
+use crate::id::OpId;
+use crate::memory::instance::Instance;
 use crate::search::Search;
+use std::ops::Range;
 
 /// The share of the remaining work, in percent, of each stage that may spend as much as it is given.
 const BOUND_PERCENT: u64 = 10;
-const EXACT_PERCENT: u64 = 30;
+const PARTS_PERCENT: u64 = 40;
 const GENETIC_PERCENT: u64 = 25;
 const ANNEAL_PERCENT: u64 = 50;
 
-/// The stages of the module doc, in turn.
-pub(super) fn improve(graph: &Graph, best: &mut Best, search: &mut Search<'_>) {
-    greedy::improve(graph, best, search);
-    greedy::polish(graph, best, search);
-    let share = |search: &Search<'_>, percent: u64| search.remaining_work() / 100 * percent;
-    let work = share(search, BOUND_PERCENT);
-    search.within(work, |search| best.bound.raise(graph, search));
+/// What is smaller than the bound divided by this is left out at first; 0 leaves nothing out.
+const ROUNDINGS: [u64; 4] = [1_000, 10_000, 100_000, 0];
 
-    let stages: [(u64, Stage); 3] =
-        [(EXACT_PERCENT, dp::run), (GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];
+fn share(search: &Search<'_>, percent: u64) -> u64 {
+    search.remaining_work() / 100 * percent
+}
+
+/// The stages of the module doc, in turn.
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    greedy::improve(best, search);
+    greedy::polish(best, search);
+    let work = share(search, BOUND_PERCENT);
+    search.within(work, |search| cuts(best, search));
+    for rounding in ROUNDINGS {
+        if best.is_optimal() || search.stopped().is_some() {
+            return;
+        }
+        let work = share(search, PARTS_PERCENT);
+        search.within(work, |search| search_parts(best, rounding, search));
+        greedy::polish(best, search);
+    }
+    let stages: [(u64, Stage); 2] = [(GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];
     for (percent, stage) in stages {
         if best.is_optimal() || search.stopped().is_some() {
             return;
         }
         let work = share(search, percent);
-        search.within(work, |search| stage(graph, best, search));
-        greedy::polish(graph, best, search);
+        search.within(work, |search| stage(best, search));
+        greedy::polish(best, search);
     }
-    dp::run(graph, best, search);
+    dp::run(best, search);
 }
 
-type Stage = fn(&Graph, &mut Best, &mut Search<'_>);
+type Stage = fn(&mut Best<'_>, &mut Search<'_>);
+
+/// Raises the bound by cuts, and tries the order that each cut suggests.
+fn cuts(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let instance = best.instance();
+    best.bound.raise(instance, search);
+    while !best.is_optimal()
+        && let Some(cut) = best.bound.cut(instance, search)
+    {
+        search.tell("cut", best.peak_bytes(), best.bound.bytes());
+        let is_first = |op: &&OpId| cut.done[op.index()];
+        let middle = |op: &&OpId| cut.op == Some(**op);
+        let order = best.order();
+        let first = order.iter().filter(is_first);
+        let rest = order.iter().filter(|op| !is_first(op) && !middle(op));
+        let projected = first.chain(order.iter().filter(middle)).chain(rest).copied().collect();
+        if best.offer(projected) {
+            greedy::polish(best, search);
+            search.tell("cut", best.peak_bytes(), best.bound.bytes());
+        }
+    }
+}
+
+/// Rounds, reduces, splits, and searches the parts.
+fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
+    let instance = best.instance();
+    let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
+    let rounded = if least > 1 { Some(instance.rounded(least)) } else { None };
+    let instance = rounded.as_ref().unwrap_or(instance);
+    let proven = best.bound.bytes();
+    let cut = reduce::parts(instance, best.order(), proven);
+    let mut order = cut.order;
+    let mut bound = proven;
+    // The cheapest parts first need no search; the whole is as dear as its dearest part.
+    let ranges = split_hot(instance, &mut order, cut.ranges, proven, search);
+    let parts = instances(instance, &order, &ranges);
+    let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
+    while search.stopped().is_none() {
+        let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
+        let Some(solver) = dearest.filter(|solver| solver.best.peak_bytes() > bound && !solver.exhausted) else { break };
+        solver.best.bound.prove(bound);
+        solver.advance(search);
+        bound = bound.max(solver.best.bound.bytes().min(solver.best.peak_bytes()));
+        best.bound.prove(bound.min(best.peak_bytes()));
+        search.tell("parts", best.peak_bytes(), best.bound.bytes());
+    }
+    for (range, solver) in ranges.into_iter().zip(&solvers) {
+        let named = solver.best.instance().named(solver.best.order());
+        order[range].copy_from_slice(&named);
+    }
+    best.offer(order);
+}
+
+/// What is live before each of the ranges' first steps, and the parts themselves.
+fn instances(instance: &Instance, order: &[OpId], ranges: &[Range<usize>]) -> Vec<Instance> {
+    let place = greedy::ranks(order);
+    let live = instance.live_before(order);
+    ranges.iter().map(|range| instance.part(order, &place, range.clone(), live[range.start])).collect()
+}
+
+/// Splits ranges whose peak exceeds the bound at their least state.
+fn split_hot(
+    instance: &Instance,
+    order: &mut [OpId],
+    ranges: Vec<Range<usize>>,
+    bound: u64,
+    search: &mut Search<'_>,
+) -> Vec<Range<usize>> {
+    let mut done = Vec::new();
+    let parts = instances(instance, order, &ranges);
+    for (range, part) in ranges.into_iter().zip(parts) {
+        let ids: Vec<OpId> = part.ops().collect();
+        if part.peak_bytes(&part.step_costs(&ids)) <= bound {
+            continue;
+        }
+        match reduce::least_state(&part, search) {
+            Some(first) => {
+                let mut is_first = vec![false; part.n_ops()];
+                first.iter().for_each(|op| is_first[op.index()] = true);
+                let rest = part.ops().filter(|op| !is_first[op.index()]);
+                let split: Vec<OpId> = first.iter().copied().chain(rest).collect();
+                order[range.clone()].copy_from_slice(&part.named(&split));
+                let middle = range.start + first.len();
+                done.push(range.start..middle);
+                done.push(middle..range.end);
+            }
+            None => done.push(range),
+        }
+    }
+    done
+}
+
+/// The search of one part, slice by slice.
+struct Solver<'i> {
+    best: Best<'i>,
+    exact: Option<dp::Exact<'i>>,
+    slices: u32,
+    width: usize,
+    exhausted: bool,
+}
+
+impl<'i> Solver<'i> {
+    fn new(part: &'i Instance, bound: u64) -> Self {
+        let mut best = Best::given(part);
+        best.bound.prove(bound);
+        Self { best, exact: None, slices: 0, width: 4, exhausted: false }
+    }
+
+    fn advance(&mut self, search: &mut Search<'_>) {
+        let best = &mut self.best;
+        match self.slices {
+            0 => {
+                greedy::improve(best, search);
+                greedy::polish(best, search);
+                cuts(best, search);
+            }
+            slice if slice % 2 == 1 && self.width <= 64 => {
+                let hot = dp::hottest(best);
+                for direction in Direction::BOTH {
+                    if !best.is_optimal() {
+                        beam::improve(best, direction, self.width, hot.clone(), search);
+                    }
+                }
+                greedy::polish(best, search);
+                self.width *= 4;
+            }
+            _ => {
+                let exact = self.exact.get_or_insert_with(|| dp::Exact::new(best));
+                self.exhausted = !exact.advance(best, search);
+            }
+        }
+        self.slices += 1;
+    }
+}

@@ -20,9 +20,9 @@
 //! are live at the first step only, whichever op that is; forwards the proof holds with their bytes counted in o's
 //! step, backwards it does not, and the rule is not used there.
 
-use crate::graph::Graph;
+use super::hot::Hot;
 use crate::id::{OpId, StorageId};
-use crate::memory::bound::savable_bytes;
+use crate::memory::instance::{Instance, Sums};
 
 /// Which end an order is built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,114 +63,107 @@ impl Effect {
     }
 }
 
-/// What never changes about an op.
-#[derive(Clone, Copy, Debug)]
-struct Fixed {
-    created: u64,
-    /// Part of `created` that nobody reads and that is no output.
-    dead: u64,
-    workspace: u64,
-}
-
 /// The state of an order that is being built from one end.
 #[derive(Clone, Debug)]
-pub(super) struct Walk<'g> {
-    graph: &'g Graph,
+pub(super) struct Walk<'i> {
+    instance: &'i Instance,
     direction: Direction,
-    fixed: Vec<Fixed>,
     /// Ops that must still come before the op, in this direction.
     waits: Vec<u32>,
     /// For each storage its touchers that are not done, and the exclusive or of their ids.
     left: Vec<u32>,
     left_ids: Vec<u32>,
-    done: Vec<bool>,
+    /// Bit `i % 64` of word `i / 64` stands for op i.
+    done: Vec<u64>,
+    ready: Vec<u64>,
     n_done: usize,
     live: u64,
-    /// Bytes of graph inputs that nobody reads: live at the first step only.
-    unused: u64,
     ends: u64,
+    /// Forced-live bounds of some ops; see there.
+    hot: Option<Hot>,
 }
 
-impl<'g> Walk<'g> {
-    /// Nothing has run.
-    pub(super) fn new(graph: &'g Graph, direction: Direction) -> Self {
-        let dies = |s: StorageId| graph.touchers(s).is_empty() && !graph.is_output(s);
-        let sum = |list: &[StorageId], of: &dyn Fn(StorageId) -> bool| -> u64 {
-            list.iter().filter(|s| of(**s)).map(|s| graph.storage_bytes(*s)).sum()
-        };
-        let all: Vec<StorageId> = graph.storages().collect();
-        let fixed = graph.ops().map(|op| Fixed {
-            created: sum(graph.creates(op), &|_| true),
-            dead: sum(graph.creates(op), &dies),
-            workspace: graph.workspace_bytes(op),
-        });
+impl<'i> Walk<'i> {
+    /// Nothing has run. O(n + m).
+    pub(super) fn new(instance: &'i Instance, direction: Direction) -> Self {
         let mut walk = Self {
-            graph,
+            instance,
             direction,
-            fixed: fixed.collect(),
             waits: Vec::new(),
             left: Vec::new(),
             left_ids: Vec::new(),
             done: Vec::new(),
+            ready: Vec::new(),
             n_done: 0,
             live: 0,
-            unused: sum(&all, &|s| graph.is_input(s) && dies(s)),
-            ends: sum(&all, &|s| graph.is_input(s)).max(sum(&all, &|s| graph.is_output(s) && !graph.is_persistent(s))),
+            ends: (instance.start_bytes() + instance.unused_bytes()).max(instance.end_bytes()),
+            hot: None,
         };
         walk.reset();
         walk
     }
 
-    /// Goes back to where nothing has run. O(n + m).
-    pub(super) fn reset(&mut self) {
-        let graph = self.graph;
-        let start = |s: StorageId| match self.direction {
-            Direction::Forward => graph.is_input(s) && (graph.is_output(s) || !graph.touchers(s).is_empty()),
-            Direction::Backward => graph.is_output(s) && !graph.is_persistent(s),
-        };
-        self.live = graph.storages().filter(|s| start(*s)).map(|s| graph.storage_bytes(s)).sum();
-        self.n_done = 0;
-        self.done.clear();
-        self.done.resize(graph.n_ops(), false);
-        self.waits.clear();
-        self.waits.extend(graph.ops().map(|op| match self.direction {
-            Direction::Forward => count(graph.predecessors(op)),
-            Direction::Backward => count(graph.successors(op)),
-        }));
-        self.left.clear();
-        self.left.extend(graph.storages().map(|s| count(graph.touchers(s))));
-        self.left_ids.clear();
-        self.left_ids.extend(graph.storages().map(|s| graph.touchers(s).iter().fold(0, |x, op| x ^ raw(*op))));
+    /// The same, with the forced-live bounds of `ops` (at most [`Hot::MOST`]) kept up to date.
+    pub(super) fn with_hot(instance: &'i Instance, direction: Direction, ops: Vec<OpId>) -> Self {
+        Self { hot: Some(Hot::new(instance, direction, ops)), ..Self::new(instance, direction) }
     }
 
-    fn behind(&self, op: OpId) -> &'g [OpId] {
+    /// Goes back to where nothing has run. O(n + m).
+    pub(super) fn reset(&mut self) {
+        let instance = self.instance;
+        self.live = match self.direction {
+            Direction::Forward => instance.start_bytes(),
+            Direction::Backward => instance.end_bytes(),
+        };
+        self.n_done = 0;
+        let words = instance.n_ops().div_ceil(64);
+        self.done.clear();
+        self.done.resize(words, 0);
+        self.ready.clear();
+        self.ready.resize(words, 0);
+        self.waits.clear();
+        self.waits.extend(instance.ops().map(|op| match self.direction {
+            Direction::Forward => count(instance.predecessors(op)),
+            Direction::Backward => count(instance.successors(op)),
+        }));
+        for op in instance.ops().filter(|op| self.waits[op.index()] == 0) {
+            self.ready[op.index() / 64] |= 1 << (op.index() % 64);
+        }
+        self.left.clear();
+        self.left.extend(instance.storages().map(|s| count(instance.touchers(s))));
+        self.left_ids.clear();
+        self.left_ids.extend(instance.storages().map(|s| instance.touchers(s).iter().fold(0, |x, op| x ^ raw(*op))));
+        if let Some(hot) = &mut self.hot {
+            hot.reset();
+        }
+    }
+
+    fn behind(&self, op: OpId) -> &'i [OpId] {
         match self.direction {
-            Direction::Forward => self.graph.successors(op),
-            Direction::Backward => self.graph.predecessors(op),
+            Direction::Forward => self.instance.successors(op),
+            Direction::Backward => self.instance.predecessors(op),
         }
     }
 
     /// Goes to the state in which just the ops of a closed set have run; bit `i % 64` of word `i / 64` is op i.
-    /// `live` is what is live there. O(n + m).
+    /// `live` is what is live there. O(n / 64 + degree of the ops that this set and the present one do not share).
     pub(super) fn load(&mut self, set: &[u64], live: u64) {
-        self.reset();
-        let graph = self.graph;
-        for op in graph.ops().filter(|op| set[op.index() / 64] >> (op.index() % 64) & 1 == 1) {
-            self.done[op.index()] = true;
-            self.n_done += 1;
-            for &next in self.behind(op) {
-                self.waits[next.index()] -= 1;
-            }
-            for &storage in graph.touches(op) {
-                self.left[storage.index()] -= 1;
-                self.left_ids[storage.index()] ^= raw(op);
-            }
+        // Counters do not mind in which order ops come and go.
+        for (word, &want) in set.iter().enumerate() {
+            let have = self.done[word];
+            bits(have & !want, |bit| self.unmark(OpId::new(word * 64 + bit)));
+            bits(want & !have, |bit| self.mark(OpId::new(word * 64 + bit), |_| {}));
         }
         self.live = live;
     }
 
     pub(super) fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// The ops that have run, as [`load`](Self::load) takes them.
+    pub(super) fn set(&self) -> &[u64] {
+        &self.done
     }
 
     /// Bytes live in the gap.
@@ -183,97 +176,149 @@ impl<'g> Walk<'g> {
         self.ends
     }
 
+    /// The best forced-live bound of a hot op that has not run: no completion has a lower peak.
+    pub(super) fn forced_bytes(&self) -> u64 {
+        self.hot.as_ref().map_or(0, |hot| hot.bytes(|op| self.is_done(op)))
+    }
+
     pub(super) fn n_done(&self) -> usize {
         self.n_done
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.n_done == self.graph.n_ops()
+        self.n_done == self.instance.n_ops()
     }
 
     /// Whether the run-now rule is proven in this direction.
     pub(super) fn may_run_now(&self) -> bool {
-        self.direction == Direction::Forward || self.unused == 0
+        self.direction == Direction::Forward || self.instance.unused_bytes() == 0
+    }
+
+    fn is_done(&self, op: OpId) -> bool {
+        self.done[op.index() / 64] >> (op.index() % 64) & 1 == 1
     }
 
     pub(super) fn is_ready(&self, op: OpId) -> bool {
-        !self.done[op.index()] && self.waits[op.index()] == 0
+        self.ready[op.index() / 64] >> (op.index() % 64) & 1 == 1
     }
 
-    pub(super) fn ready(&self) -> impl Iterator<Item = OpId> + '_ {
-        self.graph.ops().filter(|op| self.is_ready(*op))
+    /// Appends the ready ops, in the order of their ids. O(n / 64 + ready ops).
+    pub(super) fn ready_into(&self, list: &mut Vec<OpId>) {
+        for (word, &ready) in self.ready.iter().enumerate() {
+            bits(ready, |bit| list.push(OpId::new(word * 64 + bit)));
+        }
     }
 
     /// Whether the storage would die with an op that touches it and is run next.
     fn would_die(&self, storage: StorageId) -> bool {
         let left = self.left[storage.index()];
-        !self.graph.is_output(storage)
-            && match self.direction {
-                Direction::Forward => left == 1,
-                Direction::Backward => left == count(self.graph.touchers(storage)),
-            }
-    }
-
-    fn dying(&self, op: OpId) -> u64 {
-        let touched = self.graph.touches(op).iter();
-        touched.filter(|s| self.would_die(**s)).map(|s| self.graph.storage_bytes(*s)).sum()
+        match self.direction {
+            Direction::Forward => left == 1,
+            Direction::Backward => left == count(self.instance.touchers(storage)),
+        }
     }
 
     /// What running a ready op next would do. O(degree of the op).
     pub(super) fn effect(&self, op: OpId) -> Effect {
-        let Fixed { created, dead, workspace } = self.fixed[op.index()];
-        let dying = self.dying(op) + dead;
+        let Sums { created, dead, kept: _, workspace } = self.instance.sums(op);
+        let touched = self.instance.touches(op).iter();
+        let dying = dead + touched.filter(|s| self.would_die(**s)).map(|s| self.instance.bytes(*s)).sum::<u64>();
         let (allocated, freed) = match self.direction {
             Direction::Forward => (created, dying),
             Direction::Backward => (dying, created),
         };
-        let saved = savable_bytes(self.graph, op, |s| self.would_die(s));
+        let saved = self.instance.savable_bytes(op, |s| self.would_die(s));
         let is_first_step = match self.direction {
             Direction::Forward => self.n_done == 0,
-            Direction::Backward => self.n_done + 1 == self.graph.n_ops(),
+            Direction::Backward => self.n_done + 1 == self.instance.n_ops(),
         };
         let need = allocated + workspace - saved;
-        Effect { cost: self.live + need + if is_first_step { self.unused } else { 0 }, need, allocated, freed }
+        let unused = if is_first_step { self.instance.unused_bytes() } else { 0 };
+        Effect { cost: self.live + need + unused, need, allocated, freed }
     }
 
     /// Runs a ready op. Ops that became ready, and other ops whose effect may have changed, are appended to `changed`
     /// (they need not be ready).
     pub(super) fn run(&mut self, op: OpId, effect: Effect, changed: &mut Vec<OpId>) {
         self.live = self.live + effect.allocated - effect.freed;
-        self.done[op.index()] = true;
+        self.mark(op, |op| changed.push(op));
+    }
+
+    fn mark(&mut self, op: OpId, mut changed: impl FnMut(OpId)) {
+        let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
+        self.done[word] |= bit;
+        self.ready[word] &= !bit;
         self.n_done += 1;
         for &next in self.behind(op) {
-            self.waits[next.index()] -= 1;
-            if self.waits[next.index()] == 0 {
-                changed.push(next);
+            let waits = &mut self.waits[next.index()];
+            *waits -= 1;
+            if *waits == 0 {
+                let (word, bit) = (next.index() / 64, 1u64 << (next.index() % 64));
+                self.ready[word] |= bit & !self.done[word];
+                changed(next);
             }
         }
-        for &storage in self.graph.touches(op) {
+        let instance = self.instance;
+        for &storage in instance.touches(op) {
             let s = storage.index();
-            let touchers = self.graph.touchers(storage);
+            let touchers = instance.touchers(storage);
             if self.direction == Direction::Backward && self.left[s] == count(touchers) {
-                changed.extend(touchers.iter().filter(|t| **t != op));
+                touchers.iter().filter(|t| **t != op).for_each(|t| changed(*t));
+                if let Some(hot) = &mut self.hot {
+                    hot.enter(instance, storage);
+                }
             }
             self.left[s] -= 1;
             self.left_ids[s] ^= raw(op);
             if self.direction == Direction::Forward && self.left[s] == 1 {
-                changed.push(OpId::new(self.left_ids[s] as usize));
+                changed(OpId::new(self.left_ids[s] as usize));
             }
+        }
+        if let (Direction::Forward, Some(hot)) = (self.direction, &mut self.hot) {
+            hot.create(instance, op);
         }
     }
 
     /// Takes back the run of `op`, which was the last one; `live` is what was live before it.
     pub(super) fn undo(&mut self, op: OpId, live: u64) {
         self.live = live;
-        self.done[op.index()] = false;
+        self.unmark(op);
+    }
+
+    fn unmark(&mut self, op: OpId) {
+        let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
+        self.done[word] &= !bit;
         self.n_done -= 1;
+        if self.waits[op.index()] == 0 {
+            self.ready[word] |= bit;
+        }
         for &next in self.behind(op) {
             self.waits[next.index()] += 1;
+            self.ready[next.index() / 64] &= !(1 << (next.index() % 64));
         }
-        for &storage in self.graph.touches(op) {
-            self.left[storage.index()] += 1;
-            self.left_ids[storage.index()] ^= raw(op);
+        let instance = self.instance;
+        for &storage in instance.touches(op) {
+            let s = storage.index();
+            self.left[s] += 1;
+            self.left_ids[s] ^= raw(op);
+            if self.direction == Direction::Backward
+                && self.left[s] == count(instance.touchers(storage))
+                && let Some(hot) = &mut self.hot
+            {
+                hot.leave(instance, storage);
+            }
         }
+        if let (Direction::Forward, Some(hot)) = (self.direction, &mut self.hot) {
+            hot.uncreate(instance, op);
+        }
+    }
+}
+
+/// Calls `with` for each bit that is set, from the lowest on.
+pub(super) fn bits(mut word: u64, mut with: impl FnMut(usize)) {
+    while word != 0 {
+        with(word.trailing_zeros() as usize);
+        word &= word - 1;
     }
 }
 
