@@ -85,7 +85,7 @@ pub(super) fn improve(
             }
             let place = Place { set: &node.set, live: node.live, cost: node.cost, level, hash: node.hash };
             let limit = best.peak_bytes();
-            let work = expander.children(place, limit, |walk, child| {
+            let (_, work) = expander.children(place, None, limit - 1, |walk, child| {
                 offer(best, &mut ways, &mut sizes, walk, child, node.way);
                 best.peak_bytes()
             });

@@ -117,13 +117,14 @@ struct State {
     cost: u64,
     /// What no completion can go below.
     level: u64,
+    /// The level up to which its children are stored.
+    above: Option<u64>,
     live: u64,
     hash: u64,
     parent: u32,
     /// Where the ops that lead here from the parent end in `Frontier::ways`, and how many they are.
     way_end: usize,
     way_len: u32,
-    expanded: bool,
 }
 
 /// The open state that comes first: least level, most done, least live, stored first.
@@ -187,14 +188,14 @@ impl<'i> Frontier<'i> {
                 return best.bound.prove(best.peak_bytes());
             };
             let state = self.states.list[index as usize];
-            if state.expanded || state.level != level {
+            if state.level != level {
                 continue;
             }
             best.bound.prove(level.min(best.peak_bytes()));
             if best.is_optimal() {
                 return;
             }
-            self.states.list[index as usize].expanded = true;
+            if std::env::var("DBG").is_ok() { eprintln!("{:?} level {} cost {} live {} open {} states {} done {} way {} again {}", self.expander.walk.direction(), level, state.cost, state.live, self.open.len(), self.states.list.len(), self.states.set(index).iter().map(|w| w.count_ones()).sum::<u32>(), state.way_len, state.above.is_some()); }
             let work = self.expand_state(index, state, best);
             if !search.spend(work) {
                 return;
@@ -202,20 +203,39 @@ impl<'i> Frontier<'i> {
         }
     }
 
-    /// Stores every successor of a state; the work it took.
+    /// Stores the successors of a state up to its level, and where it goes on above that; the work it took.
     fn expand_state(&mut self, index: u32, state: State, best: &mut Best<'i>) -> u64 {
         let Self { expander, states, open } = self;
         let set = states.set(index).to_vec();
         let level = state.level.max(best.bound.bytes());
         let place = Place { set: &set, live: state.live, cost: state.cost, level, hash: state.hash };
-        expander.children(place, best.peak_bytes(), |walk, child| {
+        let mut take = |walk: &Walk<'_>, child: &Child, best: &mut Best<'i>| {
             if walk.is_complete() {
                 best.offer(walk.direction().in_time(states.way_to(index, &child.ops)));
-            } else if let Some(priority) = states.store(walk, child, index) {
+            } else if child.level < best.peak_bytes()
+                && let Some(priority) = states.store(walk, child, index)
+            {
                 open.push(Reverse(priority));
             }
+        };
+        if state.above.is_some()
+            && let Some(child) = expander.close(place)
+        {
+            take(&expander.walk, &child, best);
+            return 4 * child.ops.len() as u64 + set.len() as u64;
+        }
+        let (next, work) = expander.children(place, state.above, level, |walk, child| {
+            take(walk, child, best);
             best.peak_bytes()
-        })
+        });
+        let state = &mut states.list[index as usize];
+        state.above = Some(level);
+        state.level = next;
+        if next < best.peak_bytes() {
+            let n_done = u32::try_from(expander.walk.n_done()).unwrap_or(u32::MAX);
+            open.push(Reverse((next, Reverse(n_done), state.live, index)));
+        }
+        work
     }
 }
 
@@ -244,7 +264,7 @@ impl States {
         let index = match known {
             Some(index) => {
                 let state = &self.list[index as usize];
-                if state.expanded || state.level <= child.level {
+                if state.above.is_some() || state.level <= child.level {
                     return None;
                 }
                 index
@@ -260,18 +280,19 @@ impl States {
         let state = State {
             cost: child.cost,
             level: child.level,
+            above: None,
             live: walk.live(),
             hash: child.hash,
             parent,
             way_end: self.ways.len(),
             way_len: u32::try_from(child.ops.len()).unwrap_or(u32::MAX),
-            expanded: false,
         };
         match self.list.get_mut(index as usize) {
             Some(known) => *known = state,
             None => self.list.push(state),
         }
         let n_done = u32::try_from(walk.n_done()).unwrap_or(u32::MAX);
+        if std::env::var("LIVE").is_ok() { return Some((child.level, Reverse(0), state.live, index)); }
         Some((child.level, Reverse(n_done), state.live, index))
     }
 }

@@ -19,6 +19,8 @@
 use super::walk::{Direction, Walk};
 use crate::id::OpId;
 use crate::memory::instance::Instance;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// The most ops of a chain that is run at once.
 const CHAIN: usize = 8;
@@ -54,9 +56,13 @@ pub(super) struct Expander<'i> {
     instance: &'i Instance,
     pub(super) walk: Walk<'i>,
     ready: Vec<OpId>,
-    blocked: Vec<OpId>,
+    /// What the rules would run from the state but for its cost: what it needs above the live bytes, least first.
+    blocked: Vec<(u64, OpId)>,
+    /// How many of them the child looks at again so far.
+    unblocked: usize,
+    /// The same for what the child met.
+    waiting: BinaryHeap<Reverse<(u64, OpId)>>,
     maybe: Vec<OpId>,
-    waiting: Vec<OpId>,
     child: Child,
 }
 
@@ -75,8 +81,9 @@ impl<'i> Expander<'i> {
             walk: Walk::with_hot(instance, direction, hot),
             ready: Vec::new(),
             blocked: Vec::new(),
+            unblocked: 0,
+            waiting: BinaryHeap::new(),
             maybe: Vec::new(),
-            waiting: Vec::new(),
             child: Child::default(),
         }
     }
@@ -85,37 +92,65 @@ impl<'i> Expander<'i> {
     pub(super) fn start(&mut self, bound: u64) -> Child {
         self.walk.reset();
         let mut child = Child { level: bound.max(self.walk.forced_bytes()), ..Child::default() };
+        self.blocked.clear();
         self.maybe.clear();
         self.walk.ready_into(&mut self.maybe);
         self.run_safe(&mut child);
         child
     }
 
-    /// Calls `keep` for each child of a state whose level is below `limit`; the work it took.
+    /// Goes to a state and runs what the rules run there at its level: the child that stands for it, if they run
+    /// anything.
+    pub(super) fn close(&mut self, place: Place<'_>) -> Option<Child> {
+        self.walk.load(place.set, place.live);
+        let mut child =
+            Child { cost: place.cost, level: place.level, hash: place.hash, ops: Vec::new(), undo: Vec::new() };
+        self.blocked.clear();
+        self.maybe.clear();
+        self.walk.ready_into(&mut self.maybe);
+        self.run_safe(&mut child);
+        if child.ops.is_empty() { None } else { Some(child) }
+    }
+
+    /// Calls `keep` for each child of a state by an op whose step costs more than `above` and at most `most`; the least
+    /// cost of an op above that, and the work it took.
+    ///
+    /// `keep` says below what level children are still of use.
     pub(super) fn children(
         &mut self,
         place: Place<'_>,
-        limit: u64,
+        above: Option<u64>,
+        most: u64,
         mut keep: impl FnMut(&Walk<'_>, &Child) -> u64,
-    ) -> u64 {
+    ) -> (u64, u64) {
         self.walk.load(place.set, place.live);
         self.ready.clear();
         self.walk.ready_into(&mut self.ready);
         let mut work = (place.set.len() / 4 + self.ready.len() + 8) as u64;
-        // Ops that the run-now rule would take but for their cost: they may become free after any other op.
+        let mut next = u64::MAX;
+        let mut child = std::mem::take(&mut self.child);
         self.blocked.clear();
-        for &op in &self.ready {
-            let effect = self.walk.effect(op);
-            if effect.freed >= effect.allocated && effect.cost > place.level {
-                self.blocked.push(op);
+        child.level = place.level;
+        for i in 0..self.ready.len() {
+            let op = self.ready[i];
+            if let Ran::TooDear { need } = self.run_if_safe(&mut child, op) {
+                self.blocked.push((need, op));
+            }
+            work += child.ops.len() as u64;
+            while let (Some(op), Some(live)) = (child.ops.pop(), child.undo.pop()) {
+                self.walk.undo(op, live);
             }
         }
-        let mut child = std::mem::take(&mut self.child);
-        let mut limit = limit;
+        self.blocked.sort_unstable();
+        let mut limit = u64::MAX;
         for i in 0..self.ready.len() {
             let op = self.ready[i];
             let effect = self.walk.effect(op);
-            if effect.cost >= limit {
+            if effect.cost > most {
+                next = next.min(effect.cost);
+                continue;
+            }
+            if above.is_some_and(|above| effect.cost <= above) {
                 continue;
             }
             child.cost = place.cost.max(effect.cost);
@@ -124,7 +159,6 @@ impl<'i> Expander<'i> {
             child.ops.push(op);
             child.undo.push(self.walk.live());
             self.maybe.clear();
-            self.maybe.extend_from_slice(&self.blocked);
             self.walk.run(op, effect, &mut self.maybe);
             self.run_safe(&mut child);
             work += 4 * child.ops.len() as u64 + place.set.len() as u64 / 4 + 4;
@@ -136,57 +170,71 @@ impl<'i> Expander<'i> {
             }
         }
         self.child = child;
-        work
+        (next, work)
     }
 
-    /// Runs what the rules allow; only `maybe`, and what the ops that run change, can have become free.
+    /// Runs what the rules allow; only `maybe`, what is blocked, and what the ops that run change, can have become free.
     fn run_safe(&mut self, child: &mut Child) {
-        child.level = child.level.max(self.walk.forced_bytes());
-        // Ops that are free but for their cost are looked at again when the live bytes have fallen.
+        self.unblocked = 0;
         self.waiting.clear();
-        while let Some(op) = self.maybe.pop() {
-            if !self.walk.is_ready(op) {
-                continue;
-            }
-            let effect = self.walk.effect(op);
-            let releases = effect.freed >= effect.allocated;
-            if effect.cost > child.level {
-                if releases {
-                    self.waiting.push(op);
+        child.level = child.level.max(self.walk.forced_bytes());
+        loop {
+            let Some(mut op) = self.maybe.pop().or_else(|| self.next_unblocked(child.level)) else { return };
+            // An op that is not ready can have changed the chain that leads to it.
+            let mut steps = 0;
+            while let Some(before) = self.walk.only_wait(op) {
+                op = before;
+                steps += 1;
+                if steps == CHAIN {
+                    break;
                 }
-                continue;
             }
-            if releases {
-                self.commit(child, op, effect);
-            } else if !self.run_chain(child, op) {
-                continue;
+            if self.walk.is_ready(op) {
+                match self.run_if_safe(child, op) {
+                    Ran::All => child.level = child.level.max(self.walk.forced_bytes()),
+                    Ran::TooDear { need } => self.waiting.push(Reverse((need, op))),
+                    Ran::Nothing => {}
+                }
             }
-            child.level = child.level.max(self.walk.forced_bytes());
-            self.maybe.append(&mut self.waiting);
         }
     }
 
-    fn commit(&mut self, child: &mut Child, op: OpId, effect: super::walk::Effect) {
-        child.cost = child.cost.max(effect.cost);
-        child.hash ^= key(op);
-        child.ops.push(op);
-        child.undo.push(self.walk.live());
-        self.walk.run(op, effect, &mut self.maybe);
+    /// What was too dear and is no longer: live bytes have fallen, or the level has risen.
+    fn next_unblocked(&mut self, level: u64) -> Option<OpId> {
+        let room = level.saturating_sub(self.walk.live());
+        if let Some((need, op)) = self.blocked.get(self.unblocked)
+            && *need <= room
+        {
+            self.unblocked += 1;
+            return Some(*op);
+        }
+        let Reverse((need, op)) = self.waiting.pop()?;
+        if need <= room {
+            return Some(op);
+        }
+        self.waiting.push(Reverse((need, op)));
+        None
     }
 
-    /// Runs the chain that starts with `op` if that is safe; whether it did.
-    fn run_chain(&mut self, child: &mut Child, op: OpId) -> bool {
+    /// Runs a ready op, or the chain that starts with it, if that is safe.
+    fn run_if_safe(&mut self, child: &mut Child, op: OpId) -> Ran {
         let before = (child.ops.len(), child.cost, child.hash, self.maybe.len());
         let live = self.walk.live();
         let mut next = Some(op);
+        let mut ran = Ran::Nothing;
         while let Some(op) = next {
             let effect = self.walk.effect(op);
             if effect.cost > child.level {
+                ran = Ran::TooDear { need: effect.cost - live };
                 break;
             }
-            self.commit(child, op, effect);
+            child.cost = child.cost.max(effect.cost);
+            child.hash ^= key(op);
+            child.ops.push(op);
+            child.undo.push(self.walk.live());
+            self.walk.run(op, effect, &mut self.maybe);
             if self.walk.live() <= live {
-                return true;
+                return Ran::All;
             }
             if child.ops.len() - before.0 == CHAIN {
                 break;
@@ -208,6 +256,17 @@ impl<'i> Expander<'i> {
         }
         (child.cost, child.hash) = (before.1, before.2);
         self.maybe.truncate(before.3);
-        false
+        ran
     }
+}
+
+/// What became of an attempt to run an op or the chain that starts with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    /// It was safe and is done.
+    All,
+    /// A step would need so many bytes above those live that it costs more than the level.
+    TooDear { need: u64 },
+    /// It does not end with fewer live bytes.
+    Nothing,
 }

@@ -150,19 +150,27 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
 
 /// Replays the best order through the run-now rule, forwards and backwards in turn, while that improves it.
 pub(super) fn polish(best: &mut Best<'_>, search: &mut Search<'_>) {
+    replay(best, best.order().to_vec(), search);
+}
+
+/// Offers an order, and what becomes of it when it is replayed through the run-now rule, forwards and backwards in
+/// turn, as long as its peak falls.
+pub(super) fn replay(best: &mut Best<'_>, mut order: Vec<OpId>, search: &mut Search<'_>) {
+    best.offer(order.clone());
     let mut walks = Direction::BOTH.map(|direction| Walk::new(best.instance(), direction));
+    let mut peak_bytes = u64::MAX;
     loop {
-        let before = best.peak_bytes();
-        let mut order = best.order().to_vec();
+        let before = peak_bytes;
         for walk in &mut walks {
             if best.is_optimal() {
                 return;
             }
             let Some(built) = list_order(walk, Rule::Ranked, &ranks(&order), &mut best.bound, search) else { return };
             order.clone_from(&built.order);
+            peak_bytes = peak_bytes.min(built.peak_bytes);
             best.offer_if_better(built);
         }
-        if best.peak_bytes() >= before {
+        if peak_bytes >= before {
             return;
         }
     }

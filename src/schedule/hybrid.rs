@@ -35,6 +35,16 @@ fn share(search: &Search<'_>, percent: u64) -> u64 {
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
     greedy::improve(best, search);
     greedy::polish(best, search);
+    if let Ok(w) = std::env::var("BEAMW") {
+        let t = std::time::Instant::now();
+        let hot = dp::hottest(best);
+        for direction in Direction::BOTH {
+            let mut b = best.clone();
+            beam::improve(&mut b, direction, w.parse().unwrap(), hot.clone(), search);
+            eprintln!("{direction:?} {w} {} {:?}", b.peak_bytes(), t.elapsed());
+        }
+        return;
+    }
     let work = share(search, BOUND_PERCENT);
     search.within(work, |search| cuts(best, search));
     for rounding in ROUNDINGS {
@@ -94,6 +104,9 @@ fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
     let ranges = split_hot(instance, &mut order, cut.ranges, proven, search);
     let parts = instances(instance, &order, &ranges);
     let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
+    if std::env::var("DBG").is_ok() {
+        eprintln!("rounding {rounding} least {least} core.. parts {:?}", solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
+    }
     while search.stopped().is_none() {
         let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
         let Some(solver) = dearest.filter(|solver| solver.best.peak_bytes() > bound && !solver.exhausted) else { break };
@@ -107,7 +120,8 @@ fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
         let named = solver.best.instance().named(solver.best.order());
         order[range].copy_from_slice(&named);
     }
-    best.offer(order);
+    if std::env::var("DBG").is_ok() { let c = best.instance().step_costs(&order); eprintln!("made {}", best.instance().peak_bytes(&c)); }
+    greedy::replay(best, order, search);
 }
 
 /// What is live before each of the ranges' first steps, and the parts themselves.
@@ -173,7 +187,7 @@ impl<'i> Solver<'i> {
                 greedy::polish(best, search);
                 cuts(best, search);
             }
-            slice if slice % 2 == 1 && self.width <= 64 => {
+            slice if slice % 2 == 0 && self.width <= 64 => {
                 let hot = dp::hottest(best);
                 for direction in Direction::BOTH {
                     if !best.is_optimal() {

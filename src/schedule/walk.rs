@@ -57,9 +57,9 @@ pub(super) struct Effect {
 }
 
 impl Effect {
-    /// Whether the run-now rule applies within `budget` bytes.
-    pub(super) fn is_free(&self, budget: u64) -> bool {
-        self.freed >= self.allocated && self.cost <= budget
+    /// Whether the op frees at least what it allocates.
+    pub(super) fn releases(&self) -> bool {
+        self.freed >= self.allocated
     }
 }
 
@@ -202,6 +202,18 @@ impl<'i> Walk<'i> {
         self.ready[op.index() / 64] >> (op.index() % 64) & 1 == 1
     }
 
+    /// The op that must still come before `op`, when it is just one.
+    pub(super) fn only_wait(&self, op: OpId) -> Option<OpId> {
+        if self.is_done(op) || self.waits[op.index()] != 1 {
+            return None;
+        }
+        let before = match self.direction {
+            Direction::Forward => self.instance.predecessors(op),
+            Direction::Backward => self.instance.successors(op),
+        };
+        before.iter().copied().find(|op| !self.is_done(*op))
+    }
+
     /// Appends the ready ops, in the order of their ids. O(n / 64 + ready ops).
     pub(super) fn ready_into(&self, list: &mut Vec<OpId>) {
         for (word, &ready) in self.ready.iter().enumerate() {
@@ -237,8 +249,8 @@ impl<'i> Walk<'i> {
         Effect { cost: self.live + need + unused, need, allocated, freed }
     }
 
-    /// Runs a ready op. Ops that became ready, and other ops whose effect may have changed, are appended to `changed`
-    /// (they need not be ready).
+    /// Runs a ready op. Ops that became ready or wait for one op only, and other ops whose effect may have changed, are
+    /// appended to `changed` (they need not be ready).
     pub(super) fn run(&mut self, op: OpId, effect: Effect, changed: &mut Vec<OpId>) {
         self.live = self.live + effect.allocated - effect.freed;
         self.mark(op, |op| changed.push(op));
@@ -255,6 +267,8 @@ impl<'i> Walk<'i> {
             if *waits == 0 {
                 let (word, bit) = (next.index() / 64, 1u64 << (next.index() % 64));
                 self.ready[word] |= bit & !self.done[word];
+            }
+            if *waits <= 1 {
                 changed(next);
             }
         }
