@@ -12,6 +12,7 @@ pub mod hybrid;
 mod beam;
 mod expand;
 mod hot;
+mod lns;
 mod reduce;
 mod walk;
 

@@ -30,6 +30,7 @@
 
 use super::Best;
 use super::expand::{Child, Expander, Place};
+use super::greedy::{self, Rule, ranks};
 use super::hot::Hot;
 use super::walk::{Direction, Walk};
 use crate::id::OpId;
@@ -43,6 +44,9 @@ pub const MEMORY_LIMIT_BYTES: u64 = 1 << 29;
 
 /// Expansions of the first slice in each direction; every later slice is twice as long.
 const FIRST_SLICE: u64 = 500;
+
+/// Ways are completed by rules after that many work units for each op.
+const COMPLETE_EVERY: u64 = 20;
 
 /// Searches until the best order is proven optimal or the budget or memory is spent; why it stopped otherwise.
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
@@ -135,6 +139,8 @@ struct Frontier<'i> {
     expander: Expander<'i>,
     states: States,
     open: BinaryHeap<Reverse<Priority>>,
+    /// Work of expansions since an order was last completed by rule.
+    since: u64,
 }
 
 /// The states that were stored, and how they were reached.
@@ -158,7 +164,7 @@ impl<'i> Frontier<'i> {
             seen: HashTable::new(),
         };
         let child = expander.start(best.bound.bytes());
-        let mut frontier = Self { expander, states, open: BinaryHeap::new() };
+        let mut frontier = Self { expander, states, open: BinaryHeap::new(), since: u64::MAX };
         if frontier.expander.walk.is_complete() {
             best.offer(frontier.expander.walk.direction().in_time(child.ops));
         } else if let Some(priority) = frontier.states.store(&frontier.expander.walk, &child, u32::MAX) {
@@ -197,15 +203,20 @@ impl<'i> Frontier<'i> {
             }
             if std::env::var("DBG").is_ok() { eprintln!("{:?} level {} cost {} live {} open {} states {} done {} way {} again {}", self.expander.walk.direction(), level, state.cost, state.live, self.open.len(), self.states.list.len(), self.states.set(index).iter().map(|w| w.count_ones()).sum::<u32>(), state.way_len, state.above.is_some()); }
             let work = self.expand_state(index, state, best);
+            self.since = self.since.saturating_add(work);
             if !search.spend(work) {
                 return;
+            }
+            if self.since >= COMPLETE_EVERY * best.instance().n_ops() as u64 {
+                self.since = 0;
+                self.complete(index, best, search);
             }
         }
     }
 
     /// Stores the successors of a state up to its level, and where it goes on above that; the work it took.
     fn expand_state(&mut self, index: u32, state: State, best: &mut Best<'i>) -> u64 {
-        let Self { expander, states, open } = self;
+        let Self { expander, states, open, .. } = self;
         let set = states.set(index).to_vec();
         let level = state.level.max(best.bound.bytes());
         let place = Place { set: &set, live: state.live, cost: state.cost, level, hash: state.hash };
@@ -236,6 +247,18 @@ impl<'i> Frontier<'i> {
             open.push(Reverse((next, Reverse(n_done), state.live, index)));
         }
         work
+    }
+
+    /// Completes the way to a state by rules, and offers the orders.
+    fn complete(&mut self, index: u32, best: &mut Best<'i>, search: &mut Search<'_>) {
+        let live = self.states.list[index as usize].live;
+        let rank = ranks(best.order());
+        for rule in [Rule::Ranked, Rule::LeastGrowth] {
+            self.expander.walk.load(self.states.set(index), live);
+            let walk = &mut self.expander.walk;
+            let Some(rest) = greedy::complete(walk, rule, &rank, |_| {}, search) else { return };
+            best.offer(walk.direction().in_time(self.states.way_to(index, &rest)));
+        }
     }
 }
 

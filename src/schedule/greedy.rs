@@ -68,43 +68,52 @@ pub(super) fn list_order(
     search: &mut Search<'_>,
 ) -> Option<Built> {
     walk.reset();
-    let ranks: Vec<u32> = match walk.direction() {
-        Direction::Forward => rank.to_vec(),
-        Direction::Backward => rank.iter().map(|r| u32::MAX - r).collect(),
-    };
+    let mut costs = Vec::with_capacity(rank.len());
+    let order = complete(walk, rule, rank, |cost| costs.push(cost), search)?;
+    order.iter().zip(&costs).for_each(|(op, cost)| bound.lower_ceiling(*op, *cost));
+    // What the graph is given, and what it keeps, is live even where no op runs.
+    let peak_bytes = costs.iter().copied().fold(walk.ends_bytes(), u64::max);
+    Some(Built { order: walk.direction().in_time(order), peak_bytes })
+}
+
+/// Goes on by one rule from the state of the walk until all ops have run: the ops, in the order of the walk. `None`
+/// when the budget runs out. `with` is told what each step costs.
+pub(super) fn complete(
+    walk: &mut Walk<'_>,
+    rule: Rule,
+    rank: &[u32],
+    mut with: impl FnMut(u64),
+    search: &mut Search<'_>,
+) -> Option<Vec<OpId>> {
+    let forward = walk.direction() == Direction::Forward;
+    let rank = |op: OpId| if forward { rank[op.index()] } else { u32::MAX - rank[op.index()] };
     let mut ready = Vec::new();
     walk.ready_into(&mut ready);
     let mut heap: BinaryHeap<Reverse<(Key, OpId)>> =
-        ready.iter().map(|op| Reverse((key(rule, walk.effect(*op), ranks[op.index()]), *op))).collect();
-    let mut order = Vec::with_capacity(rank.len());
-    let mut costs = Vec::with_capacity(rank.len());
-    // What the graph is given, and what it keeps, is live even where no op runs.
-    let mut peak_bytes = walk.ends_bytes();
+        ready.iter().map(|op| Reverse((key(rule, walk.effect(*op), rank(*op)), *op))).collect();
+    let mut order = Vec::new();
     let mut changed = Vec::new();
     while let Some(Reverse((at, op))) = heap.pop() {
         if !walk.is_ready(op) {
             continue;
         }
         let effect = walk.effect(op);
-        if key(rule, effect, ranks[op.index()]) != at {
+        if key(rule, effect, rank(op)) != at {
             continue;
         }
         walk.run(op, effect, &mut changed);
         order.push(op);
-        peak_bytes = peak_bytes.max(effect.cost);
-        costs.push(effect.cost);
+        with(effect.cost);
         if !search.spend(1 + changed.len() as u64) {
             return None;
         }
         for op in changed.drain(..) {
             if walk.is_ready(op) {
-                heap.push(Reverse((key(rule, walk.effect(op), ranks[op.index()]), op)));
+                heap.push(Reverse((key(rule, walk.effect(op), rank(op)), op)));
             }
         }
     }
-    // Only a whole order is one in which the steps can cost that.
-    order.iter().zip(costs).for_each(|(op, cost)| bound.lower_ceiling(*op, cost));
-    Some(Built { order: walk.direction().in_time(order), peak_bytes })
+    Some(order)
 }
 
 /// The place of every op in an order.

@@ -35,16 +35,6 @@ fn share(search: &Search<'_>, percent: u64) -> u64 {
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
     greedy::improve(best, search);
     greedy::polish(best, search);
-    if let Ok(w) = std::env::var("BEAMW") {
-        let t = std::time::Instant::now();
-        let hot = dp::hottest(best);
-        for direction in Direction::BOTH {
-            let mut b = best.clone();
-            beam::improve(&mut b, direction, w.parse().unwrap(), hot.clone(), search);
-            eprintln!("{direction:?} {w} {} {:?}", b.peak_bytes(), t.elapsed());
-        }
-        return;
-    }
     let work = share(search, BOUND_PERCENT);
     search.within(work, |search| cuts(best, search));
     for rounding in ROUNDINGS {
@@ -55,7 +45,7 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
         search.within(work, |search| search_parts(best, rounding, search));
         greedy::polish(best, search);
     }
-    let stages: [(u64, Stage); 2] = [(GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];
+    let stages: [(u64, Stage); 3] = [(40, super::lns::improve), (GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];
     for (percent, stage) in stages {
         if best.is_optimal() || search.stopped().is_some() {
             return;
@@ -164,8 +154,8 @@ fn split_hot(
 }
 
 /// The search of one part, slice by slice.
-struct Solver<'i> {
-    best: Best<'i>,
+pub(super) struct Solver<'i> {
+    pub(super) best: Best<'i>,
     exact: Option<dp::Exact<'i>>,
     slices: u32,
     width: usize,
@@ -173,10 +163,17 @@ struct Solver<'i> {
 }
 
 impl<'i> Solver<'i> {
-    fn new(part: &'i Instance, bound: u64) -> Self {
+    pub(super) fn new(part: &'i Instance, bound: u64) -> Self {
         let mut best = Best::given(part);
         best.bound.prove(bound);
         Self { best, exact: None, slices: 0, width: 4, exhausted: false }
+    }
+
+    /// Goes on until the best order is proven optimal or the budget or memory is spent.
+    pub(super) fn run(&mut self, search: &mut Search<'_>) {
+        while !self.best.is_optimal() && !self.exhausted && search.stopped().is_none() {
+            self.advance(search);
+        }
     }
 
     fn advance(&mut self, search: &mut Search<'_>) {

@@ -1,0 +1,69 @@
+//! Large-neighbourhood search: solves windows of the best order around its dearest step, each as an instance.
+//!
+//! **Move.** All ops before and after a window of the order stay; the window is an instance of its own (see
+//! `memory/instance`), which list orders, cuts, beams and exact search solve within a small budget. If its peak falls,
+//! its new order takes the place of the old one. The steps outside cost what they cost before.
+//!
+//! **Windows** contain the dearest step of the order. They grow from [`LEAST`] to [`MOST`] ops, and lie so that the step
+//! is in the middle, then early, then late. When all fail, it ends: no window of these improves the order.
+//!
+//! **Objective.** A window that is improved lowers one peak even if another step is as dear; then that one comes next.
+//! So orders are compared by their peak, and among those of equal peak by the dear steps that are left.
+//!
+//! Complexity: the budget of a window for each one tried, O(n) for each that is improved. Deterministic. Limits: it
+//! proves nothing about the whole.
+//!
+//! Source: Shaw, "Using constraint programming and local search methods to solve vehicle routing problems", CP 1998.
+
+use super::hybrid::Solver;
+use super::{Best, greedy};
+use crate::search::Search;
+
+/// The fewest and the most ops of a window.
+const LEAST: usize = 32;
+const MOST: usize = 512;
+
+/// Work units for each op of a window.
+const WORK_PER_OP: u64 = 5_000;
+
+/// Improves the best order until no window does, the order is proven optimal, or the budget is spent.
+pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let instance = best.instance();
+    let n = instance.n_ops();
+    let mut order = best.order().to_vec();
+    let mut costs = best.costs().to_vec();
+    'orders: while !best.is_optimal() && n > 0 {
+        let dearest = (0..n).rev().max_by_key(|step| costs[*step]).unwrap_or(0);
+        if costs[dearest] <= best.bound.bytes() {
+            return;
+        }
+        let place = greedy::ranks(&order);
+        let live = instance.live_before(&order);
+        let mut width = LEAST;
+        while width <= MOST && width / 2 < n {
+            for (early, of) in [(1, 2), (1, 8), (7, 8)] {
+                let start = dearest.saturating_sub(width * early / of).min(n.saturating_sub(width));
+                let range = start..(start + width).min(n);
+                let part = instance.part(&order, &place, range.clone(), live[start]);
+                let mut solver = Solver::new(&part, best.bound.bytes());
+                let before = solver.best.peak_bytes();
+                let work = WORK_PER_OP * width as u64;
+                search.within(work, |search| solver.run(search));
+                if solver.best.peak_bytes() < before {
+                    order[range.clone()].copy_from_slice(&part.named(solver.best.order()));
+                    costs[range].copy_from_slice(solver.best.costs());
+                    if instance.peak_bytes(&costs) < best.peak_bytes() {
+                        best.offer(order.clone());
+                        search.tell("windows", best.peak_bytes(), best.bound.bytes());
+                    }
+                    continue 'orders;
+                }
+                if search.stopped().is_some() {
+                    return;
+                }
+            }
+            width *= 2;
+        }
+        return;
+    }
+}
