@@ -90,6 +90,11 @@ impl<T> Adjacency<T> {
         self.items.push(item);
     }
 
+    /// Appends items to the list that is being built.
+    pub(crate) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
+        self.items.extend(items);
+    }
+
     /// Ends the list that is being built, and starts the next.
     pub(crate) fn close(&mut self) {
         self.ends.push(self.items.len());

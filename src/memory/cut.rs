@@ -58,6 +58,15 @@ pub(crate) fn live_bytes(instance: &Instance, done: &[bool]) -> u64 {
     instance.base_bytes() + live.map(|s| instance.bytes(s)).sum::<u64>() + kept.sum::<u64>()
 }
 
+/// Which of several minimum cuts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    /// The one with the fewest ops done.
+    Least,
+    /// The one with the most ops done.
+    Most,
+}
+
 /// More than any sum of bytes.
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -184,15 +193,20 @@ impl Network {
         }
     }
 
-    /// The minimum cut with the fewest ops done; `None` when the budget is spent.
-    pub(crate) fn solve(mut self, instance: &Instance, search: &mut Search<'_>) -> Option<Cut> {
+    /// A minimum cut; `None` when the budget is spent.
+    pub(crate) fn solve(self, instance: &Instance, search: &mut Search<'_>) -> Option<Cut> {
+        self.flow(instance, Side::Least, |work| search.spend(work))
+    }
+
+    /// The minimum cut with the fewest or the most ops done; `None` when `spend` says so.
+    pub(crate) fn flow(mut self, instance: &Instance, side: Side, mut spend: impl FnMut(u64) -> bool) -> Option<Cut> {
         let arcs_of = self.arcs_of();
         let mut flow = 0;
         let mut level = vec![0u32; self.n_nodes];
         let mut next_arc = vec![0u32; self.n_nodes];
         loop {
             let reached = self.levels(&arcs_of, &mut level);
-            if !search.spend((self.arcs.len() / 8) as u64 + 1) {
+            if !spend((self.arcs.len() / 8) as u64 + 1) {
                 return None;
             }
             if !reached {
@@ -201,8 +215,14 @@ impl Network {
             next_arc.fill(0);
             flow += self.blocking_flow(&arcs_of, &level, &mut next_arc);
         }
-        let seen = self.source_side(&arcs_of);
-        let done: Vec<bool> = instance.ops().map(|op| seen[self.nodes[op.index()] as usize]).collect();
+        // What cannot reach the sink any more, or what the source can still reach.
+        let done: Vec<bool> = match side {
+            Side::Most => instance.ops().map(|op| level[self.nodes[op.index()] as usize] == 0).collect(),
+            Side::Least => {
+                let seen = self.source_side(&arcs_of);
+                instance.ops().map(|op| seen[self.nodes[op.index()] as usize]).collect()
+            }
+        };
         Some(Cut { op: self.op, bytes: self.fixed + flow, done })
     }
 

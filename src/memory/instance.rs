@@ -11,9 +11,11 @@
 //! it as kept. Every order of the part, put in place of the stretch, is an order of the whole, and its steps cost in
 //! the whole what they cost in the part.
 //!
-//! **Rounded.** [`Instance::rounded`] leaves out what is smaller than a threshold. No step costs more than before: a
+//! **Rounded.** [`Instance::rounded`] leaves out what is smaller than a threshold, and what is live at the first step only. No step costs more than before: a
 //! storage that is left out takes its bytes with it, and a takeover from it saved at most that much. So a lower bound
 //! of the rounded instance is one of the instance.
+
+mod contract;
 
 use crate::graph::Graph;
 use crate::id::{Adjacency, OpId, StorageId};
@@ -29,7 +31,7 @@ pub(crate) struct Pair {
 }
 
 /// The bytes of an op that stand for no storage of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Sums {
     /// What the op creates in all.
     pub(crate) created: u64,
@@ -50,8 +52,8 @@ struct Storage {
 /// See the module doc.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
-    /// The name of each op in what the instance was made from.
-    names: Vec<OpId>,
+    /// What each op is called in what the instance was made from: one op, or several that run one after the other.
+    names: Adjacency<OpId>,
     predecessors: Adjacency<OpId>,
     successors: Adjacency<OpId>,
     sums: Vec<Sums>,
@@ -74,7 +76,7 @@ fn raw(index: usize) -> u32 {
 impl Instance {
     /// The whole graph; op i is the i-th op of the given order. O(n + m).
     pub(crate) fn of(graph: &Graph) -> Self {
-        let names = graph.given_order().to_vec();
+        let names = graph.given_order();
         let mut place = vec![OpId::new(0); names.len()];
         for (i, op) in names.iter().enumerate() {
             place[op.index()] = OpId::new(i);
@@ -100,7 +102,7 @@ impl Instance {
         }
         let here = |s: StorageId| (local[s.index()] != NONE).then(|| StorageId::new(local[s.index()] as usize));
         let mut made = Self::empty(names.len(), storages, base, unused);
-        for &op in &names {
+        for &op in names {
             let mut sums = Sums { workspace: graph.workspace_bytes(op), ..Sums::default() };
             for &s in graph.creates(op) {
                 let bytes = graph.storage_bytes(s);
@@ -120,14 +122,14 @@ impl Instance {
             }));
             made.predecessors.push_list(graph.predecessors(op).iter().map(|p| place[p.index()]));
         }
-        made.names = names;
+        names.iter().for_each(|op| made.names.push_list([*op]));
         made.link()
     }
 
     /// Nothing but the storages; the lists of the ops are to follow.
     fn empty(n_ops: usize, storages: Vec<Storage>, base: u64, unused: u64) -> Self {
         Self {
-            names: Vec::new(),
+            names: Adjacency::default(),
             predecessors: Adjacency::default(),
             successors: Adjacency::default(),
             sums: Vec::with_capacity(n_ops),
@@ -160,10 +162,26 @@ impl Instance {
     /// time proportional to the ops of the range, their operands, and the touchers of these.
     pub(crate) fn part(&self, order: &[OpId], place: &[u32], range: std::ops::Range<usize>, live: u64) -> Self {
         let (start, end) = (raw(range.start), raw(range.end));
-        let ops = &order[range.clone()];
-        let inside = |op: OpId| (start..end).contains(&place[op.index()]);
-        let here = |op: OpId| OpId::new((place[op.index()] - start) as usize);
+        let here = |op: OpId| (start..end).contains(&place[op.index()]).then(|| place[op.index()] - start);
         let lives_on = |s: StorageId| self.touchers(s).iter().any(|t| place[t.index()] >= end);
+        let unused = if range.start == 0 { self.unused } else { 0 };
+        self.stretch(&order[range], here, lives_on, live, unused)
+    }
+
+    /// What remains when only the ops of a stretch may change places; op i of it is `ops[i]`.
+    ///
+    /// The stretch is given by the ops in a valid order, the place of an op in it (`None` outside), whether a storage
+    /// that the stretch creates or touches has touchers after it, and what is live before its first step, at that step
+    /// only the last of these. Time is proportional to the ops, their operands, and their dependencies.
+    pub(crate) fn stretch(
+        &self,
+        ops: &[OpId],
+        here: impl Fn(OpId) -> Option<u32>,
+        lives_on: impl Fn(StorageId) -> bool,
+        live: u64,
+        unused: u64,
+    ) -> Self {
+        let here = |op: OpId| here(op).map(|place| OpId::new(place as usize));
         let mut local: hashbrown::HashMap<StorageId, StorageId> = hashbrown::HashMap::new();
         let mut storages = Vec::new();
         let mut base = live;
@@ -173,16 +191,15 @@ impl Instance {
                     continue;
                 }
                 local.insert(s, StorageId::new(storages.len()));
-                let creator = self.creator(s).filter(|op| inside(*op)).map(here);
+                let creator = self.creator(s).and_then(here);
                 if creator.is_none() {
                     base -= self.bytes(s);
                 }
                 storages.push(Storage { bytes: self.bytes(s), creator });
             }
         }
-        let unused = if range.start == 0 { self.unused } else { 0 };
         let mut part = Self::empty(ops.len(), storages, base, unused);
-        part.names = ops.to_vec();
+        ops.iter().for_each(|op| part.names.push_list([*op]));
         for &op in ops {
             let mut sums = self.sums(op);
             for s in self.creates(op) {
@@ -196,12 +213,13 @@ impl Instance {
             part.touches.push_list(self.touches(op).iter().filter_map(|s| local.get(s).copied()));
             let pairs = self.pairs(op).iter();
             part.pairs.push_list(pairs.filter_map(|p| local.get(&p.from).map(|from| Pair { from: *from, ..*p })));
-            part.predecessors.push_list(self.predecessors(op).iter().filter(|p| inside(**p)).map(|p| here(*p)));
+            part.predecessors.push_list(self.predecessors(op).iter().filter_map(|p| here(*p)));
         }
         part.link()
     }
 
-    /// The instance without storages, sums and workspaces of fewer than `least` bytes. O(n + m).
+    /// The instance without storages, sums and workspaces of fewer than `least` bytes, and without what is live at the
+    /// first step only. O(n + m).
     pub(crate) fn rounded(&self, least: u64) -> Self {
         let keep = |bytes: u64| if bytes < least { 0 } else { bytes };
         let mut local = vec![NONE; self.storages.len()];
@@ -214,7 +232,7 @@ impl Instance {
             NONE => None,
             s => Some(StorageId::new(s as usize)),
         };
-        let mut made = Self::empty(self.n_ops(), storages, keep(self.base), keep(self.unused));
+        let mut made = Self::empty(self.n_ops(), storages, keep(self.base), 0);
         made.names.clone_from(&self.names);
         made.predecessors.clone_from(&self.predecessors);
         for op in self.ops() {
@@ -247,14 +265,9 @@ impl Instance {
         (0..self.n_storages()).map(StorageId::new)
     }
 
-    /// What the op is called in the graph or instance that this one was made from.
-    pub(crate) fn name(&self, op: OpId) -> OpId {
-        self.names[op.index()]
-    }
-
     /// An order of this instance in the names of what it was made from.
     pub(crate) fn named(&self, order: &[OpId]) -> Vec<OpId> {
-        order.iter().map(|op| self.name(*op)).collect()
+        order.iter().flat_map(|op| self.names.list(op.index())).copied().collect()
     }
 
     pub(crate) fn predecessors(&self, op: OpId) -> &[OpId] {

@@ -229,11 +229,10 @@ impl<'i> Frontier<'i> {
                 open.push(Reverse(priority));
             }
         };
-        if state.above.is_some()
-            && let Some(child) = expander.close(place)
-        {
+        let (closed, spent) = expander.close(place, state.above.is_some());
+        if let Some(child) = closed {
             take(&expander.walk, &child, best);
-            return 4 * child.ops.len() as u64 + set.len() as u64;
+            return spent;
         }
         let (next, work) = expander.children(place, state.above, level, |walk, child| {
             take(walk, child, best);
@@ -246,7 +245,7 @@ impl<'i> Frontier<'i> {
             let n_done = u32::try_from(expander.walk.n_done()).unwrap_or(u32::MAX);
             open.push(Reverse((next, Reverse(n_done), state.live, index)));
         }
-        work
+        spent + work
     }
 
     /// Completes the way to a state by rules, and offers the orders.

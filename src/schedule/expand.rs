@@ -18,12 +18,16 @@
 
 use super::walk::{Direction, Walk};
 use crate::id::OpId;
+use crate::memory::cut::{Network, Side};
 use crate::memory::instance::Instance;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The most ops of a chain that is run at once.
 const CHAIN: usize = 8;
+
+/// The most ops that are followed to find a segment that is not a chain.
+const DIVE: usize = 256;
 
 /// A state of a search.
 #[derive(Clone, Copy, Debug)]
@@ -100,16 +104,91 @@ impl<'i> Expander<'i> {
     }
 
     /// Goes to a state and runs what the rules run there at its level: the child that stands for it, if they run
-    /// anything.
-    pub(super) fn close(&mut self, place: Place<'_>) -> Option<Child> {
+    /// anything, and the work it took. `again` says that the level has risen since the state was made.
+    pub(super) fn close(&mut self, place: Place<'_>, again: bool) -> (Option<Child>, u64) {
         self.walk.load(place.set, place.live);
         let mut child =
             Child { cost: place.cost, level: place.level, hash: place.hash, ops: Vec::new(), undo: Vec::new() };
         self.blocked.clear();
         self.maybe.clear();
-        self.walk.ready_into(&mut self.maybe);
-        self.run_safe(&mut child);
-        if child.ops.is_empty() { None } else { Some(child) }
+        let mut work = place.set.len() as u64 / 4;
+        if again {
+            self.walk.ready_into(&mut self.maybe);
+            work += self.maybe.len() as u64;
+            self.run_safe(&mut child);
+        }
+        while !self.walk.is_complete() && self.dive(&mut child, &mut work) {
+            self.run_safe(&mut child);
+        }
+        work += 4 * child.ops.len() as u64;
+        (if child.ops.is_empty() { None } else { Some(child) }, work)
+    }
+
+    /// Follows the order of the ids from here until no more bytes are live than here, and commits what it passed up to
+    /// the state with the fewest live bytes of all between; whether it committed anything.
+    fn dive(&mut self, child: &mut Child, work: &mut u64) -> bool {
+        if self.walk.n_done() == 0 && self.instance.unused_bytes() > 0 {
+            // Then it matters which op is the first.
+            return false;
+        }
+        let live = self.walk.live();
+        let before = (child.ops.len(), child.cost, child.hash);
+        self.maybe.clear();
+        while let Some((op, effect)) = self.walk.first_ready(child.level) {
+            *work += 2;
+            child.ops.push(op);
+            child.undo.push(self.walk.live());
+            self.walk.run(op, effect, &mut self.maybe);
+            if self.walk.live() <= live || child.ops.len() - before.0 == DIVE {
+                break;
+            }
+        }
+        let found = self.walk.live() <= live && child.ops.len() > before.0;
+        let mut ops = child.ops.split_off(before.0);
+        for (op, live) in ops.iter().zip(child.undo.drain(before.0..)).rev() {
+            self.walk.undo(*op, live);
+        }
+        if !found {
+            return false;
+        }
+        let direction = self.walk.direction();
+        let mut in_time = direction.in_time(ops.clone());
+        let mut places: hashbrown::HashMap<OpId, u32> = hashbrown::HashMap::new();
+        for (place, op) in (0..).zip(&in_time) {
+            places.insert(*op, place);
+        }
+        let here = |op: OpId| places.get(&op).copied();
+        let lives_on = |s| self.walk.lives_on(s, |op| places.contains_key(&op));
+        // The bytes live at the stretch's start do not matter here, so long as they are enough.
+        let part = self.instance.stretch(&in_time, here, lives_on, u64::MAX / 2, 0);
+        let side = if direction == Direction::Forward { Side::Most } else { Side::Least };
+        let Some(cut) = Network::whole(&part).flow(&part, side, |spent| {
+            *work += spent;
+            true
+        }) else {
+            return false;
+        };
+        let mut place = 0;
+        in_time.retain(|_| {
+            place += 1;
+            cut.done[place - 1] == (direction == Direction::Forward)
+        });
+        ops.clear();
+        if direction == Direction::Backward {
+            in_time.reverse();
+        }
+        self.maybe.clear();
+        for op in in_time {
+            let effect = self.walk.effect(op);
+            debug_assert!(effect.cost <= child.level, "moving a least state to the front made a step dearer");
+            child.cost = child.cost.max(effect.cost);
+            child.hash ^= key(op);
+            child.ops.push(op);
+            child.undo.push(self.walk.live());
+            self.walk.run(op, effect, &mut self.maybe);
+        }
+        child.level = child.level.max(self.walk.forced_bytes());
+        child.ops.len() > before.0
     }
 
     /// Calls `keep` for each child of a state by an op whose step costs more than `above` and at most `most`; the least
@@ -141,6 +220,7 @@ impl<'i> Expander<'i> {
                 self.walk.undo(op, live);
             }
         }
+        if std::env::var("DBG2").is_ok() { eprintln!("  ready {:?}", self.ready.iter().map(|op| { let e = self.walk.effect(*op); (op.index(), e.cost / 1000, (e.allocated as i64 - e.freed as i64)/1000) }).collect::<Vec<_>>()); }
         self.blocked.sort_unstable();
         let mut limit = u64::MAX;
         for i in 0..self.ready.len() {

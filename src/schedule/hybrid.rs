@@ -84,10 +84,10 @@ fn cuts(best: &mut Best<'_>, search: &mut Search<'_>) {
 fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
     let instance = best.instance();
     let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
-    let rounded = if least > 1 { Some(instance.rounded(least)) } else { None };
-    let instance = rounded.as_ref().unwrap_or(instance);
+    let instance = &instance.rounded(least).contracted(best.order());
     let proven = best.bound.bytes();
-    let cut = reduce::parts(instance, best.order(), proven);
+    let order: Vec<OpId> = instance.ops().collect();
+    let cut = reduce::parts(instance, &order, proven);
     let mut order = cut.order;
     let mut bound = proven;
     // The cheapest parts first need no search; the whole is as dear as its dearest part.
@@ -95,7 +95,7 @@ fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
     let parts = instances(instance, &order, &ranges);
     let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
     if std::env::var("DBG").is_ok() {
-        eprintln!("rounding {rounding} least {least} core.. parts {:?}", solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
+        eprintln!("rounding {rounding} least {least} core.. of {} parts {:?}", instance.n_ops(), solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
     }
     while search.stopped().is_none() {
         let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
@@ -110,6 +110,7 @@ fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
         let named = solver.best.instance().named(solver.best.order());
         order[range].copy_from_slice(&named);
     }
+    let order = instance.named(&order);
     if std::env::var("DBG").is_ok() { let c = best.instance().step_costs(&order); eprintln!("made {}", best.instance().peak_bytes(&c)); }
     greedy::replay(best, order, search);
 }

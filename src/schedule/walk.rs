@@ -194,6 +194,37 @@ impl<'i> Walk<'i> {
         self.direction == Direction::Forward || self.instance.unused_bytes() == 0
     }
 
+    /// Whether a storage that ops of the gap create or touch lives on after them: `gap` says which ops these are.
+    pub(super) fn lives_on(&self, storage: StorageId, gap: impl Fn(OpId) -> bool) -> bool {
+        let touchers = self.instance.touchers(storage);
+        match self.direction {
+            Direction::Forward => touchers.iter().any(|t| !self.is_done(*t) && !gap(*t)),
+            Direction::Backward => touchers.iter().any(|t| self.is_done(*t)),
+        }
+    }
+
+    /// The first ready op, in the order of the ids (forwards) or against it, whose step costs at most `level`.
+    pub(super) fn first_ready(&self, level: u64) -> Option<(OpId, Effect)> {
+        let words = self.ready.len();
+        for i in 0..words {
+            let word = if self.direction == Direction::Forward { i } else { words - 1 - i };
+            let mut ready = self.ready[word];
+            while ready != 0 {
+                let bit = match self.direction {
+                    Direction::Forward => ready.trailing_zeros() as usize,
+                    Direction::Backward => 63 - ready.leading_zeros() as usize,
+                };
+                ready &= !(1 << bit);
+                let op = OpId::new(word * 64 + bit);
+                let effect = self.effect(op);
+                if effect.cost <= level {
+                    return Some((op, effect));
+                }
+            }
+        }
+        None
+    }
+
     fn is_done(&self, op: OpId) -> bool {
         self.done[op.index() / 64] >> (op.index() % 64) & 1 == 1
     }
