@@ -10,6 +10,19 @@
 //!   is the condition of segment commit (`docs/algorithms/scheduling.md` has the proof, and a graph where the optimum
 //!   is lost when the end is compared with S alone).
 //!
+//! **Late ops** are not chosen by themselves: they run right before an op that waits for them.
+//!
+//! - Forwards, an op that creates at least as many bytes as it touches, if every successor needs, above what is live, at
+//!   least what the op touches, needs as workspace, and creates for nobody.
+//! - Backwards, an op at which surely as many bytes die as it creates, if every predecessor frees or needs at its own
+//!   step at least what the op creates and needs as workspace.
+//!
+//! Proof: in any order, move the op right before the first successor t (forwards). Between its old place and its new
+//! one it has not yet created its bytes, while storages that it touches may be live that were not; they are fewer. A
+//! takeover that another op loses, because the late op still touches the operand, concerns bytes of that same sum. At
+//! the new place its step costs no more than t's step: when t runs, its bytes are live, and t needs what the condition
+//! says. The mirror image holds backwards: right after the last predecessor.
+//!
 //! **Level.** What no completion of the state can go below: the dearest step on the way to it, the forced-live bound of
 //! a hot op that is still to run, or the proven bound of the instance. The rules run ops whose steps cost at most the
 //! level: every completion has a peak of at least that, so nothing is lost.
@@ -17,7 +30,7 @@
 //! Complexity: O(w d + c) for w ready ops of degree d, and c ops that the rules run in all children together.
 
 use super::walk::{Direction, Walk};
-use crate::id::OpId;
+use crate::id::{OpId, StorageId};
 use crate::memory::cut::{Network, Side};
 use crate::memory::instance::Instance;
 use std::cmp::Reverse;
@@ -68,6 +81,10 @@ pub(super) struct Expander<'i> {
     waiting: BinaryHeap<Reverse<(u64, OpId)>>,
     maybe: Vec<OpId>,
     child: Child,
+    /// Whether the op need not run before the op next to it that needs it.
+    late: Vec<bool>,
+    leads: Vec<OpId>,
+    choices: Vec<OpId>,
 }
 
 /// A key of the op for hashes of sets (the finalizer of SplitMix64).
@@ -89,6 +106,9 @@ impl<'i> Expander<'i> {
             waiting: BinaryHeap::new(),
             maybe: Vec::new(),
             child: Child::default(),
+            late: instance.ops().map(|op| is_late(instance, direction, op)).collect(),
+            leads: Vec::new(),
+            choices: Vec::new(),
         }
     }
 
@@ -208,49 +228,109 @@ impl<'i> Expander<'i> {
         let mut work = (place.set.len() / 4 + self.ready.len() + 8) as u64;
         let mut next = u64::MAX;
         let mut child = std::mem::take(&mut self.child);
+        self.choose();
         self.blocked.clear();
         child.level = place.level;
-        for i in 0..self.ready.len() {
-            let op = self.ready[i];
-            if let Ran::TooDear { need } = self.run_if_safe(&mut child, op) {
-                self.blocked.push((need, op));
+        for i in 0..self.choices.len() {
+            if let Ran::TooDear { need } = self.run_if_safe(&mut child, self.choices[i]) {
+                self.blocked.push((need, self.choices[i]));
             }
             work += child.ops.len() as u64;
-            while let (Some(op), Some(live)) = (child.ops.pop(), child.undo.pop()) {
-                self.walk.undo(op, live);
-            }
+            self.take_back(&mut child, 0);
         }
-        if std::env::var("DBG2").is_ok() { eprintln!("  ready {:?}", self.ready.iter().map(|op| { let e = self.walk.effect(*op); (op.index(), e.cost / 1000, (e.allocated as i64 - e.freed as i64)/1000) }).collect::<Vec<_>>()); }
+        if std::env::var("DBG2").is_ok() { eprintln!("  ready {:?}", self.choices.iter().map(|op| { let e = self.walk.effect(*op); (op.index(), e.cost / 1000, (e.allocated as i64 - e.freed as i64)/1000, self.walk.is_ready(*op)) }).collect::<Vec<_>>()); }
         self.blocked.sort_unstable();
         let mut limit = u64::MAX;
-        for i in 0..self.ready.len() {
-            let op = self.ready[i];
-            let effect = self.walk.effect(op);
-            if effect.cost > most {
-                next = next.min(effect.cost);
-                continue;
-            }
-            if above.is_some_and(|above| effect.cost <= above) {
-                continue;
-            }
-            child.cost = place.cost.max(effect.cost);
-            child.level = place.level.max(effect.cost);
-            child.hash = place.hash ^ key(op);
-            child.ops.push(op);
-            child.undo.push(self.walk.live());
+        for i in 0..self.choices.len() {
+            child.cost = place.cost;
+            child.level = most;
+            child.hash = place.hash;
             self.maybe.clear();
-            self.walk.run(op, effect, &mut self.maybe);
-            self.run_safe(&mut child);
-            work += 4 * child.ops.len() as u64 + place.set.len() as u64 / 4 + 4;
-            if child.level < limit {
-                limit = keep(&self.walk, &child).min(limit);
+            let ran = self.run_with_leads(&mut child, self.choices[i]);
+            let cost = ran.unwrap_or_else(|cost| cost);
+            if ran.is_err() {
+                next = next.min(cost);
+            } else if above.is_none_or(|above| cost > above) {
+                child.level = place.level.max(cost);
+                self.run_safe(&mut child);
+                work += 4 * child.ops.len() as u64 + place.set.len() as u64 / 4 + 4;
+                if child.level < limit {
+                    limit = keep(&self.walk, &child).min(limit);
+                }
             }
-            while let (Some(op), Some(live)) = (child.ops.pop(), child.undo.pop()) {
-                self.walk.undo(op, live);
-            }
+            self.take_back(&mut child, 0);
         }
         self.child = child;
         (next, work)
+    }
+
+    /// Lists what may be run next: ready ops that are not late, and ops that wait for ready late ops only.
+    fn choose(&mut self) {
+        self.choices.clear();
+        for i in 0..self.ready.len() {
+            let op = self.ready[i];
+            if self.late[op.index()] {
+                for &next in self.walk.behind(op) {
+                    if self.walk.before(next).iter().find(|op| !self.walk.is_done(**op)) == Some(&op)
+                        && self.find_leads(next)
+                    {
+                        self.choices.push(next);
+                    }
+                }
+            } else {
+                self.choices.push(op);
+            }
+        }
+    }
+
+    /// Whether an op that is not done waits for ready late ops only; these are in `leads` then.
+    fn find_leads(&mut self, op: OpId) -> bool {
+        self.leads.clear();
+        if self.walk.is_done(op) {
+            return false;
+        }
+        for &before in self.walk.before(op) {
+            if !self.walk.is_done(before) {
+                if !self.late[before.index()] || !self.walk.is_ready(before) {
+                    return false;
+                }
+                self.leads.push(before);
+            }
+        }
+        true
+    }
+
+    /// Runs the late ops that `op` waits for, and `op`: the cost of the dearest step, or of the first above the level.
+    fn run_with_leads(&mut self, child: &mut Child, op: OpId) -> Result<u64, u64> {
+        if !self.find_leads(op) {
+            debug_assert!(false, "{op} cannot run");
+            return Err(u64::MAX);
+        }
+        self.leads.push(op);
+        let mut dearest = 0;
+        for i in 0..self.leads.len() {
+            let op = self.leads[i];
+            let effect = self.walk.effect(op);
+            if effect.cost > child.level {
+                return Err(effect.cost);
+            }
+            dearest = dearest.max(effect.cost);
+            child.cost = child.cost.max(effect.cost);
+            child.hash ^= key(op);
+            child.ops.push(op);
+            child.undo.push(self.walk.live());
+            self.walk.run(op, effect, &mut self.maybe);
+        }
+        Ok(dearest)
+    }
+
+    /// Takes back all but the first `keep` ops of the child.
+    fn take_back(&mut self, child: &mut Child, keep: usize) {
+        while child.ops.len() > keep
+            && let (Some(op), Some(live)) = (child.ops.pop(), child.undo.pop())
+        {
+            self.walk.undo(op, live);
+        }
     }
 
     /// Runs what the rules allow; only `maybe`, what is blocked, and what the ops that run change, can have become free.
@@ -269,7 +349,7 @@ impl<'i> Expander<'i> {
                     break;
                 }
             }
-            if self.walk.is_ready(op) {
+            if self.find_leads(op) {
                 match self.run_if_safe(child, op) {
                     Ran::All => child.level = child.level.max(self.walk.forced_bytes()),
                     Ran::TooDear { need } => self.waiting.push(Reverse((need, op))),
@@ -303,40 +383,68 @@ impl<'i> Expander<'i> {
         let mut next = Some(op);
         let mut ran = Ran::Nothing;
         while let Some(op) = next {
-            let effect = self.walk.effect(op);
-            if effect.cost > child.level {
-                ran = Ran::TooDear { need: effect.cost - live };
+            if let Err(cost) = self.run_with_leads(child, op) {
+                ran = Ran::TooDear { need: cost.saturating_sub(live) };
                 break;
             }
-            child.cost = child.cost.max(effect.cost);
-            child.hash ^= key(op);
-            child.ops.push(op);
-            child.undo.push(self.walk.live());
-            self.walk.run(op, effect, &mut self.maybe);
             if self.walk.live() <= live {
                 return Ran::All;
             }
-            if child.ops.len() - before.0 == CHAIN {
+            if child.ops.len() - before.0 >= CHAIN {
                 break;
             }
-            let behind = match self.walk.direction() {
-                Direction::Forward => self.instance.successors(op),
-                Direction::Backward => self.instance.predecessors(op),
-            };
-            let walk = &self.walk;
-            next = behind.iter().copied().filter(|op| walk.is_ready(*op)).max_by_key(|op| {
-                let effect = walk.effect(*op);
-                (i128::from(effect.freed) - i128::from(effect.allocated), std::cmp::Reverse(*op))
-            });
-        }
-        while child.ops.len() > before.0 {
-            if let (Some(op), Some(live)) = (child.ops.pop(), child.undo.pop()) {
-                self.walk.undo(op, live);
+            let mut best = None;
+            for &op in self.walk.behind(op) {
+                if self.find_leads(op) {
+                    let effect = self.walk.effect(op);
+                    let gain = i128::from(effect.freed) - i128::from(effect.allocated);
+                    best = best.max(Some((gain, std::cmp::Reverse(op))));
+                }
             }
+            next = best.map(|(_, std::cmp::Reverse(op))| op);
         }
+        self.take_back(child, before.0);
         (child.cost, child.hash) = (before.1, before.2);
         self.maybe.truncate(before.3);
         ran
+    }
+}
+
+/// Whether the late rule of the module doc holds for an op in one direction.
+fn is_late(instance: &Instance, direction: Direction, op: OpId) -> bool {
+    let bytes = |list: &[StorageId]| list.iter().map(|s| instance.bytes(*s)).sum::<u64>();
+    // What dies at the op in every order, and what the op can save.
+    let surely_dies = |op: OpId| {
+        let mine = instance.touches(op).iter().filter(|s| instance.touchers(**s) == [op]);
+        mine.map(|s| instance.bytes(*s)).sum::<u64>()
+    };
+    let saves = |op: OpId| instance.savable_bytes(op, |_| true);
+    let sums = instance.sums(op);
+    if instance.unused_bytes() > 0 {
+        // Then it matters which op is the first.
+        return false;
+    }
+    match direction {
+        Direction::Forward => {
+            let touched = bytes(instance.touches(op));
+            let least = touched + sums.dead + sums.workspace;
+            sums.created >= touched
+                && !instance.successors(op).is_empty()
+                && instance.successors(op).iter().all(|next| {
+                    let sums = instance.sums(*next);
+                    least == 0 || sums.created + sums.workspace >= least + saves(*next)
+                })
+        }
+        Direction::Backward => {
+            let least = sums.created + sums.workspace;
+            surely_dies(op) >= sums.created
+                && !instance.predecessors(op).is_empty()
+                && instance.predecessors(op).iter().all(|before| {
+                    let sums = instance.sums(*before);
+                    least == 0
+                        || sums.workspace + sums.dead + surely_dies(*before).saturating_sub(saves(*before)) >= least
+                })
+        }
     }
 }
 

@@ -138,10 +138,19 @@ impl<'i> Walk<'i> {
         }
     }
 
-    fn behind(&self, op: OpId) -> &'i [OpId] {
+    /// The ops that wait for `op`.
+    pub(super) fn behind(&self, op: OpId) -> &'i [OpId] {
         match self.direction {
             Direction::Forward => self.instance.successors(op),
             Direction::Backward => self.instance.predecessors(op),
+        }
+    }
+
+    /// The ops that `op` waits for.
+    pub(super) fn before(&self, op: OpId) -> &'i [OpId] {
+        match self.direction {
+            Direction::Forward => self.instance.predecessors(op),
+            Direction::Backward => self.instance.successors(op),
         }
     }
 
@@ -225,7 +234,7 @@ impl<'i> Walk<'i> {
         None
     }
 
-    fn is_done(&self, op: OpId) -> bool {
+    pub(super) fn is_done(&self, op: OpId) -> bool {
         self.done[op.index() / 64] >> (op.index() % 64) & 1 == 1
     }
 
@@ -238,11 +247,7 @@ impl<'i> Walk<'i> {
         if self.is_done(op) || self.waits[op.index()] != 1 {
             return None;
         }
-        let before = match self.direction {
-            Direction::Forward => self.instance.predecessors(op),
-            Direction::Backward => self.instance.successors(op),
-        };
-        before.iter().copied().find(|op| !self.is_done(*op))
+        self.before(op).iter().copied().find(|op| !self.is_done(*op))
     }
 
     /// Appends the ready ops, in the order of their ids. O(n / 64 + ready ops).
@@ -280,8 +285,8 @@ impl<'i> Walk<'i> {
         Effect { cost: self.live + need + unused, need, allocated, freed }
     }
 
-    /// Runs a ready op. Ops that became ready or wait for one op only, and other ops whose effect may have changed, are
-    /// appended to `changed` (they need not be ready).
+    /// Runs a ready op. The ops that waited for it, and other ops whose effect may have changed, are appended to `changed`
+    /// (they need not be ready).
     pub(super) fn run(&mut self, op: OpId, effect: Effect, changed: &mut Vec<OpId>) {
         self.live = self.live + effect.allocated - effect.freed;
         self.mark(op, |op| changed.push(op));
@@ -299,9 +304,7 @@ impl<'i> Walk<'i> {
                 let (word, bit) = (next.index() / 64, 1u64 << (next.index() % 64));
                 self.ready[word] |= bit & !self.done[word];
             }
-            if *waits <= 1 {
-                changed(next);
-            }
+            changed(next);
         }
         let instance = self.instance;
         for &storage in instance.touches(op) {
