@@ -14,6 +14,8 @@
 //!
 //! - Forwards, an op that creates at least as many bytes as it touches, if every successor needs, above what is live, at
 //!   least what the op touches, needs as workspace, and creates for nobody.
+//! - Forwards, an op that creates at least as many bytes as it touches, needs no workspace and creates for nobody
+//!   nothing, *while* each storage that it touches has another toucher to come that is never late.
 //! - Backwards, an op at which surely as many bytes die as it creates, if every predecessor frees or needs at its own
 //!   step at least what the op creates and needs as workspace.
 //!
@@ -21,7 +23,11 @@
 //! one it has not yet created its bytes, while storages that it touches may be live that were not; they are fewer. A
 //! takeover that another op loses, because the late op still touches the operand, concerns bytes of that same sum. At
 //! the new place its step costs no more than t's step: when t runs, its bytes are live, and t needs what the condition
-//! says. The mirror image holds backwards: right after the last predecessor.
+//! says. The mirror image holds backwards: right after the last predecessor. An op of the second kind moves only up to
+//! the first toucher r after which one of its operands has no other toucher that is never late, where it becomes an op
+//! like others; right after r its step costs no more than r's step did, when its bytes were live beside the operand.
+//! Before t the operands are live anyhow. Only ops that are never late count as other touchers: two late ops that wait
+//! for each other to read an operand would wait for ever.
 //!
 //! **Level.** What no completion of the state can go below: the dearest step on the way to it, the forced-live bound of
 //! a hot op that is still to run, or the proven bound of the instance. The rules run ops whose steps cost at most the
@@ -81,8 +87,7 @@ pub(super) struct Expander<'i> {
     waiting: BinaryHeap<Reverse<(u64, OpId)>>,
     maybe: Vec<OpId>,
     child: Child,
-    /// Whether the op need not run before the op next to it that needs it.
-    late: Vec<bool>,
+    late: Vec<Late>,
     leads: Vec<OpId>,
     choices: Vec<OpId>,
 }
@@ -106,7 +111,7 @@ impl<'i> Expander<'i> {
             waiting: BinaryHeap::new(),
             maybe: Vec::new(),
             child: Child::default(),
-            late: instance.ops().map(|op| is_late(instance, direction, op)).collect(),
+            late: instance.ops().map(|op| Late::of(instance, direction, op)).collect(),
             leads: Vec::new(),
             choices: Vec::new(),
         }
@@ -269,7 +274,7 @@ impl<'i> Expander<'i> {
         self.choices.clear();
         for i in 0..self.ready.len() {
             let op = self.ready[i];
-            if self.late[op.index()] {
+            if self.is_late(op) {
                 for &next in self.walk.behind(op) {
                     if self.walk.before(next).iter().find(|op| !self.walk.is_done(**op)) == Some(&op)
                         && self.find_leads(next)
@@ -283,6 +288,19 @@ impl<'i> Expander<'i> {
         }
     }
 
+    /// Whether a ready op is late in this state.
+    fn is_late(&self, op: OpId) -> bool {
+        let keeps = |s: &StorageId| {
+            let mut others = self.instance.touchers(*s).iter();
+            others.any(|t| *t != op && self.late[t.index()] == Late::Never && !self.walk.is_done(*t))
+        };
+        match self.late[op.index()] {
+            Late::Never => false,
+            Late::Always => true,
+            Late::WhileOthersRead => self.instance.touches(op).iter().all(keeps),
+        }
+    }
+
     /// Whether an op that is not done waits for ready late ops only; these are in `leads` then.
     fn find_leads(&mut self, op: OpId) -> bool {
         self.leads.clear();
@@ -291,7 +309,7 @@ impl<'i> Expander<'i> {
         }
         for &before in self.walk.before(op) {
             if !self.walk.is_done(before) {
-                if !self.late[before.index()] || !self.walk.is_ready(before) {
+                if !self.walk.is_ready(before) || !self.is_late(before) {
                     return false;
                 }
                 self.leads.push(before);
@@ -410,40 +428,64 @@ impl<'i> Expander<'i> {
     }
 }
 
-/// Whether the late rule of the module doc holds for an op in one direction.
-fn is_late(instance: &Instance, direction: Direction, op: OpId) -> bool {
-    let bytes = |list: &[StorageId]| list.iter().map(|s| instance.bytes(*s)).sum::<u64>();
-    // What dies at the op in every order, and what the op can save.
-    let surely_dies = |op: OpId| {
-        let mine = instance.touches(op).iter().filter(|s| instance.touchers(**s) == [op]);
-        mine.map(|s| instance.bytes(*s)).sum::<u64>()
-    };
-    let saves = |op: OpId| instance.savable_bytes(op, |_| true);
-    let sums = instance.sums(op);
-    if instance.unused_bytes() > 0 {
-        // Then it matters which op is the first.
-        return false;
-    }
-    match direction {
-        Direction::Forward => {
-            let touched = bytes(instance.touches(op));
-            let least = touched + sums.dead + sums.workspace;
-            sums.created >= touched
-                && !instance.successors(op).is_empty()
-                && instance.successors(op).iter().all(|next| {
-                    let sums = instance.sums(*next);
-                    least == 0 || sums.created + sums.workspace >= least + saves(*next)
-                })
+/// When the late rule of the module doc holds for an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    Never,
+    Always,
+    /// While each storage that it touches has another toucher to come that is never late.
+    WhileOthersRead,
+}
+
+impl Late {
+    fn of(instance: &Instance, direction: Direction, op: OpId) -> Self {
+        if instance.unused_bytes() > 0 {
+            // Then it matters which op is the first.
+            return Self::Never;
         }
-        Direction::Backward => {
-            let least = sums.created + sums.workspace;
-            surely_dies(op) >= sums.created
-                && !instance.predecessors(op).is_empty()
-                && instance.predecessors(op).iter().all(|before| {
+        let bytes = |list: &[StorageId]| list.iter().map(|s| instance.bytes(*s)).sum::<u64>();
+        // What dies at the op in every order, and what the op can save.
+        let surely_dies = |op: OpId| {
+            let mine = instance.touches(op).iter().filter(|s| instance.touchers(**s) == [op]);
+            mine.map(|s| instance.bytes(*s)).sum::<u64>()
+        };
+        let saves = |op: OpId| instance.savable_bytes(op, |_| true);
+        let sums = instance.sums(op);
+        match direction {
+            Direction::Forward => {
+                let touched = bytes(instance.touches(op));
+                if sums.created < touched || instance.successors(op).is_empty() {
+                    return Self::Never;
+                }
+                let least = touched + sums.dead + sums.workspace;
+                let needs = |next: &OpId| {
+                    let sums = instance.sums(*next);
+                    sums.created + sums.workspace >= least + saves(*next)
+                };
+                if least == 0 || instance.successors(op).iter().all(needs) {
+                    return Self::Always;
+                }
+                let may_be_taken = |s: &StorageId| {
+                    let mut touchers = instance.touchers(*s).iter();
+                    touchers.any(|t| *t != op && instance.pairs(*t).iter().any(|pair| pair.from == *s))
+                };
+                if sums.dead + sums.workspace == 0 && !instance.touches(op).iter().any(may_be_taken) {
+                    Self::WhileOthersRead
+                } else {
+                    Self::Never
+                }
+            }
+            Direction::Backward => {
+                let least = sums.created + sums.workspace;
+                let frees = |before: &OpId| {
                     let sums = instance.sums(*before);
-                    least == 0
-                        || sums.workspace + sums.dead + surely_dies(*before).saturating_sub(saves(*before)) >= least
-                })
+                    sums.workspace + sums.dead + surely_dies(*before).saturating_sub(saves(*before)) >= least
+                };
+                let late = surely_dies(op) >= sums.created
+                    && !instance.predecessors(op).is_empty()
+                    && (least == 0 || instance.predecessors(op).iter().all(frees));
+                if late { Self::Always } else { Self::Never }
+            }
         }
     }
 }
