@@ -249,6 +249,13 @@ impl Instance {
         made.link()
     }
 
+    /// Whether anything would be left out by [`rounded`](Self::rounded).
+    pub(crate) fn has_fewer_than(&self, least: u64) -> bool {
+        let small = |bytes: u64| bytes > 0 && bytes < least;
+        self.storages.iter().any(|s| small(s.bytes))
+            || self.sums.iter().any(|s| small(s.dead) || small(s.kept) || small(s.workspace))
+    }
+
     pub(crate) fn n_ops(&self) -> usize {
         self.sums.len()
     }

@@ -45,6 +45,9 @@ pub const MEMORY_LIMIT_BYTES: u64 = 1 << 29;
 /// Expansions of the first slice in each direction; every later slice is twice as long.
 const FIRST_SLICE: u64 = 500;
 
+/// By what the slice of a direction is divided that has proven less than the other.
+const BEHIND: u64 = 4;
+
 /// Ways are completed by rules after that many work units for each op.
 const COMPLETE_EVERY: u64 = 20;
 
@@ -85,15 +88,17 @@ impl<'i> Exact<'i> {
     }
 
     /// One slice in each direction, less when the best order is proven optimal or the search must stop; `false` when
-    /// nothing was done because memory is used up.
+    /// nothing was done because memory is used up. The direction that has proven less gets a shorter slice.
     pub(super) fn advance(&mut self, best: &mut Best<'i>, search: &mut Search<'_>) -> bool {
         let mut any = false;
+        let most = self.frontiers.iter().map(Frontier::level).max().unwrap_or(0);
         for frontier in &mut self.frontiers {
             if frontier.memory_bytes() > MEMORY_LIMIT_BYTES {
                 continue;
             }
             any = true;
-            frontier.expand(self.slice, best, search);
+            let slice = if frontier.level() < most { self.slice / BEHIND } else { self.slice };
+            frontier.expand(slice, best, search);
             if best.is_optimal() || search.stopped().is_some() {
                 return true;
             }
@@ -171,6 +176,11 @@ impl<'i> Frontier<'i> {
             frontier.open.push(Reverse(priority));
         }
         frontier
+    }
+
+    /// What every order costs at least that is still to be found in this direction.
+    fn level(&self) -> u64 {
+        self.open.peek().map_or(u64::MAX, |Reverse(first)| first.0)
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -131,6 +131,7 @@ impl<'i> Expander<'i> {
     /// Goes to a state and runs what the rules run there at its level: the child that stands for it, if they run
     /// anything, and the work it took. `again` says that the level has risen since the state was made.
     pub(super) fn close(&mut self, place: Place<'_>, again: bool) -> (Option<Child>, u64) {
+        let moves = self.walk.moves();
         self.walk.load(place.set, place.live);
         let mut child =
             Child { cost: place.cost, level: place.level, hash: place.hash, ops: Vec::new(), undo: Vec::new() };
@@ -145,7 +146,7 @@ impl<'i> Expander<'i> {
         while !self.walk.is_complete() && self.dive(&mut child, &mut work) {
             self.run_safe(&mut child);
         }
-        work += 4 * child.ops.len() as u64;
+        work += self.walk.moves() - moves;
         (if child.ops.is_empty() { None } else { Some(child) }, work)
     }
 
@@ -160,7 +161,6 @@ impl<'i> Expander<'i> {
         let before = (child.ops.len(), child.cost, child.hash);
         self.maybe.clear();
         while let Some((op, effect)) = self.walk.first_ready(child.level) {
-            *work += 2;
             child.ops.push(op);
             child.undo.push(self.walk.live());
             self.walk.run(op, effect, &mut self.maybe);
@@ -227,26 +227,19 @@ impl<'i> Expander<'i> {
         most: u64,
         mut keep: impl FnMut(&Walk<'_>, &Child) -> u64,
     ) -> (u64, u64) {
+        let moves = self.walk.moves();
         self.walk.load(place.set, place.live);
         self.ready.clear();
         self.walk.ready_into(&mut self.ready);
-        let mut work = (place.set.len() / 4 + self.ready.len() + 8) as u64;
+        let mut work = (place.set.len() / 4 + self.ready.len()) as u64;
         let mut next = u64::MAX;
         let mut child = std::mem::take(&mut self.child);
         self.choose();
         self.blocked.clear();
-        child.level = place.level;
-        for i in 0..self.choices.len() {
-            if let Ran::TooDear { need } = self.run_if_safe(&mut child, self.choices[i]) {
-                self.blocked.push((need, self.choices[i]));
-            }
-            work += child.ops.len() as u64;
-            self.take_back(&mut child, 0);
-        }
-        if std::env::var("DBG2").is_ok() { eprintln!("  ready {:?}", self.choices.iter().map(|op| { let e = self.walk.effect(*op); (op.index(), e.cost / 1000, (e.allocated as i64 - e.freed as i64)/1000, self.walk.is_ready(*op)) }).collect::<Vec<_>>()); }
-        self.blocked.sort_unstable();
+        let mut blocked_are_known = false;
         let mut limit = u64::MAX;
-        for i in 0..self.choices.len() {
+        let mut i = 0;
+        while i < self.choices.len() {
             child.cost = place.cost;
             child.level = most;
             child.hash = place.hash;
@@ -257,16 +250,36 @@ impl<'i> Expander<'i> {
                 next = next.min(cost);
             } else if above.is_none_or(|above| cost > above) {
                 child.level = place.level.max(cost);
-                self.run_safe(&mut child);
-                work += 4 * child.ops.len() as u64 + place.set.len() as u64 / 4 + 4;
+                let room = self.run_safe(&mut child);
+                if room > place.level - place.live && !blocked_are_known {
+                    // What was too dear in the state itself may be so no longer.
+                    self.take_back(&mut child, 0);
+                    self.find_blocked(place, &mut child);
+                    blocked_are_known = true;
+                    continue;
+                }
+                work += place.set.len() as u64 / 4;
                 if child.level < limit {
                     limit = keep(&self.walk, &child).min(limit);
                 }
             }
             self.take_back(&mut child, 0);
+            i += 1;
         }
         self.child = child;
-        (next, work)
+        (next, work + self.walk.moves() - moves)
+    }
+
+    /// Lists what the rules would run from this state but for its cost.
+    fn find_blocked(&mut self, place: Place<'_>, child: &mut Child) {
+        child.level = place.level;
+        for i in 0..self.choices.len() {
+            if let Ran::TooDear { need } = self.run_if_safe(child, self.choices[i]) {
+                self.blocked.push((need, self.choices[i]));
+            }
+            self.take_back(child, 0);
+        }
+        self.blocked.sort_unstable();
     }
 
     /// Lists what may be run next: ready ops that are not late, and ops that wait for ready late ops only.
@@ -352,12 +365,15 @@ impl<'i> Expander<'i> {
     }
 
     /// Runs what the rules allow; only `maybe`, what is blocked, and what the ops that run change, can have become free.
-    fn run_safe(&mut self, child: &mut Child) {
+    /// The most that the level ever was above the live bytes.
+    fn run_safe(&mut self, child: &mut Child) -> u64 {
         self.unblocked = 0;
         self.waiting.clear();
         child.level = child.level.max(self.walk.forced_bytes());
+        let mut room = 0;
         loop {
-            let Some(mut op) = self.maybe.pop().or_else(|| self.next_unblocked(child.level)) else { return };
+            room = room.max(child.level.saturating_sub(self.walk.live()));
+            let Some(mut op) = self.maybe.pop().or_else(|| self.next_unblocked(child.level)) else { return room };
             // An op that is not ready can have changed the chain that leads to it.
             let mut steps = 0;
             while let Some(before) = self.walk.only_wait(op) {

@@ -38,6 +38,11 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
     let work = share(search, BOUND_PERCENT);
     search.within(work, |search| cuts(best, search));
     for rounding in ROUNDINGS {
+        let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
+        if rounding > 0 && !best.instance().has_fewer_than(least) {
+            // Nothing would be left out.
+            continue;
+        }
         if best.is_optimal() || search.stopped().is_some() {
             return;
         }

@@ -79,6 +79,8 @@ pub(super) struct Walk<'i> {
     n_done: usize,
     live: u64,
     ends: u64,
+    /// How often an op was run or taken back.
+    moves: u64,
     /// Forced-live bounds of some ops; see there.
     hot: Option<Hot>,
 }
@@ -97,6 +99,7 @@ impl<'i> Walk<'i> {
             n_done: 0,
             live: 0,
             ends: (instance.start_bytes() + instance.unused_bytes()).max(instance.end_bytes()),
+            moves: 0,
             hot: None,
         };
         walk.reset();
@@ -188,6 +191,11 @@ impl<'i> Walk<'i> {
     /// The best forced-live bound of a hot op that has not run: no completion has a lower peak.
     pub(super) fn forced_bytes(&self) -> u64 {
         self.hot.as_ref().map_or(0, |hot| hot.bytes(|op| self.is_done(op)))
+    }
+
+    /// How often an op was run or taken back so far.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
     }
 
     pub(super) fn n_done(&self) -> usize {
@@ -294,6 +302,7 @@ impl<'i> Walk<'i> {
 
     fn mark(&mut self, op: OpId, mut changed: impl FnMut(OpId)) {
         let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
+        self.moves += 1;
         self.done[word] |= bit;
         self.ready[word] &= !bit;
         self.n_done += 1;
@@ -335,6 +344,7 @@ impl<'i> Walk<'i> {
 
     fn unmark(&mut self, op: OpId) {
         let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
+        self.moves += 1;
         self.done[word] &= !bit;
         self.n_done -= 1;
         if self.waits[op.index()] == 0 {
