@@ -12,52 +12,57 @@
 //! order is the first candidate, so the answer is never worse.
 
 use super::walk::Direction;
-use super::{Best, anneal, beam, dp, genetic, greedy, reduce};
+use super::{Best, anneal, beam, dp, genetic, greedy, lns, reduce};
 use crate::id::OpId;
 use crate::memory::instance::Instance;
 use crate::search::Search;
 use std::ops::Range;
 
-/// The share of the remaining work, in percent, of each stage that may spend as much as it is given.
+/// The share of the whole work budget, in percent, of the bounds, and of the parts in each round.
 const BOUND_PERCENT: u64 = 10;
-const PARTS_PERCENT: u64 = 40;
-const GENETIC_PERCENT: u64 = 25;
-const ANNEAL_PERCENT: u64 = 50;
+const ROUNDS_PERCENT: [u64; 3] = [5, 20, 100];
+
+/// The share of the remaining work, in percent, of each stage that may spend as much as it is given.
+const WINDOWS_PERCENT: u64 = 30;
+const GENETIC_PERCENT: u64 = 10;
+const ANNEAL_PERCENT: u64 = 10;
 
 /// What is smaller than the bound divided by this is left out at first; 0 leaves nothing out.
-const ROUNDINGS: [u64; 4] = [1_000, 10_000, 100_000, 0];
-
-fn share(search: &Search<'_>, percent: u64) -> u64 {
-    search.remaining_work() / 100 * percent
-}
+const ROUNDINGS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 0];
 
 /// The stages of the module doc, in turn.
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
+    let share = |search: &Search<'_>, percent: u64| search.remaining_work() / 100 * percent;
+    let goes_on = |best: &Best<'_>, search: &Search<'_>| !best.is_optimal() && search.stopped().is_none();
     greedy::improve(best, search);
     greedy::polish(best, search);
     let work = share(search, BOUND_PERCENT);
     search.within(work, |search| cuts(best, search));
-    for rounding in ROUNDINGS {
-        let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
-        if rounding > 0 && !best.instance().has_fewer_than(least) {
-            // Nothing would be left out.
-            continue;
-        }
-        if best.is_optimal() || search.stopped().is_some() {
-            return;
-        }
-        let work = share(search, PARTS_PERCENT);
-        search.within(work, |search| search_parts(best, rounding, search));
-        greedy::polish(best, search);
-    }
-    let stages: [(u64, Stage); 3] = [(40, super::lns::improve), (GENETIC_PERCENT, genetic::improve), (ANNEAL_PERCENT, anneal::improve)];
-    for (percent, stage) in stages {
-        if best.is_optimal() || search.stopped().is_some() {
-            return;
-        }
+    for (round, percent) in ROUNDS_PERCENT.into_iter().enumerate() {
         let work = share(search, percent);
-        search.within(work, |search| stage(best, search));
-        greedy::polish(best, search);
+        search.within(work, |search| {
+            for rounding in ROUNDINGS {
+                let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
+                // Else nothing would be left out.
+                if goes_on(best, search) && (rounding == 0 || best.instance().has_fewer_than(least)) {
+                    let work = if rounding == 0 { search.remaining_work() } else { share(search, 40) };
+                    search.within(work, |search| search_parts(best, least, search));
+                    greedy::polish(best, search);
+                }
+            }
+        });
+        let stages: [(u64, Stage); 3] = [
+            (WINDOWS_PERCENT, lns::improve),
+            (if round == 1 { GENETIC_PERCENT } else { 0 }, genetic::improve),
+            (if round == 1 { ANNEAL_PERCENT } else { 0 }, anneal::improve),
+        ];
+        for (percent, stage) in stages {
+            if percent > 0 && goes_on(best, search) {
+                let work = share(search, percent);
+                search.within(work, |search| stage(best, search));
+                greedy::polish(best, search);
+            }
+        }
     }
     dp::run(best, search);
 }
@@ -86,9 +91,8 @@ fn cuts(best: &mut Best<'_>, search: &mut Search<'_>) {
 }
 
 /// Rounds, reduces, splits, and searches the parts.
-fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
+fn search_parts(best: &mut Best<'_>, least: u64, search: &mut Search<'_>) {
     let instance = best.instance();
-    let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
     let instance = &instance.rounded(least).contracted(best.order());
     let proven = best.bound.bytes();
     let order: Vec<OpId> = instance.ops().collect();
@@ -100,7 +104,7 @@ fn search_parts(best: &mut Best<'_>, rounding: u64, search: &mut Search<'_>) {
     let parts = instances(instance, &order, &ranges);
     let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
     if std::env::var("DBG").is_ok() {
-        eprintln!("rounding {rounding} least {least} core.. of {} parts {:?}", instance.n_ops(), solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
+        eprintln!("rounding least {least} core.. of {} parts {:?}", instance.n_ops(), solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
     }
     while search.stopped().is_none() {
         let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
