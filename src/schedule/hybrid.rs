@@ -45,7 +45,7 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
                 let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
                 // Else nothing would be left out.
                 if goes_on(best, search) && (rounding == 0 || best.instance().has_fewer_than(least)) {
-                    let work = if rounding == 0 { search.remaining_work() } else { share(search, 40) };
+                    let work = if rounding == 0 { search.remaining_work() } else { share(search, if percent == 100 { 70 } else { 40 }) };
                     search.within(work, |search| search_parts(best, least, search));
                     greedy::polish(best, search);
                 }

@@ -63,6 +63,9 @@ impl Effect {
     }
 }
 
+/// An op that waits for more ops than that need not be looked at again when one of them has run.
+const MOST_LEADS: u32 = 2;
+
 /// The state of an order that is being built from one end.
 #[derive(Clone, Debug)]
 pub(super) struct Walk<'i> {
@@ -79,7 +82,7 @@ pub(super) struct Walk<'i> {
     n_done: usize,
     live: u64,
     ends: u64,
-    /// How often an op was run or taken back.
+    /// See [`moves`](Self::moves).
     moves: u64,
     /// Forced-live bounds of some ops; see there.
     hot: Option<Hot>,
@@ -193,7 +196,11 @@ impl<'i> Walk<'i> {
         self.hot.as_ref().map_or(0, |hot| hot.bytes(|op| self.is_done(op)))
     }
 
-    /// How often an op was run or taken back so far.
+    fn count_move(&mut self, op: OpId) {
+        self.moves += 1 + (self.behind(op).len() + self.instance.touches(op).len()) as u64 / 8;
+    }
+
+    /// How often an op was run or taken back so far; ops with many neighbours count for more.
     pub(super) fn moves(&self) -> u64 {
         self.moves
     }
@@ -293,7 +300,7 @@ impl<'i> Walk<'i> {
         Effect { cost: self.live + need + unused, need, allocated, freed }
     }
 
-    /// Runs a ready op. The ops that waited for it, and other ops whose effect may have changed, are appended to `changed`
+    /// Runs a ready op. Ops that wait for few others now, and other ops whose effect may have changed, are appended to `changed`
     /// (they need not be ready).
     pub(super) fn run(&mut self, op: OpId, effect: Effect, changed: &mut Vec<OpId>) {
         self.live = self.live + effect.allocated - effect.freed;
@@ -302,7 +309,7 @@ impl<'i> Walk<'i> {
 
     fn mark(&mut self, op: OpId, mut changed: impl FnMut(OpId)) {
         let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
-        self.moves += 1;
+        self.count_move(op);
         self.done[word] |= bit;
         self.ready[word] &= !bit;
         self.n_done += 1;
@@ -313,14 +320,18 @@ impl<'i> Walk<'i> {
                 let (word, bit) = (next.index() / 64, 1u64 << (next.index() % 64));
                 self.ready[word] |= bit & !self.done[word];
             }
-            changed(next);
+            if *waits <= MOST_LEADS {
+                changed(next);
+            }
         }
         let instance = self.instance;
         for &storage in instance.touches(op) {
             let s = storage.index();
             let touchers = instance.touchers(storage);
             if self.direction == Direction::Backward && self.left[s] == count(touchers) {
-                touchers.iter().filter(|t| **t != op).for_each(|t| changed(*t));
+                let near = |t: &&OpId| self.waits[t.index()] <= MOST_LEADS && !self.is_done(**t);
+                touchers.iter().filter(near).for_each(|t| changed(*t));
+                self.moves += touchers.len() as u64 / 8;
                 if let Some(hot) = &mut self.hot {
                     hot.enter(instance, storage);
                 }
@@ -344,7 +355,7 @@ impl<'i> Walk<'i> {
 
     fn unmark(&mut self, op: OpId) {
         let (word, bit) = (op.index() / 64, 1u64 << (op.index() % 64));
-        self.moves += 1;
+        self.count_move(op);
         self.done[word] &= !bit;
         self.n_done -= 1;
         if self.waits[op.index()] == 0 {
