@@ -12,7 +12,7 @@
 //! Source: beam search as in Lowerre, "The HARPY speech recognition system", 1976.
 
 use super::Best;
-use super::expand::{Child, Expander, Place};
+use super::expand::{Child, Expander, Place, Rules};
 use super::walk::{Direction, Walk};
 use crate::id::OpId;
 use crate::search::Search;
@@ -67,7 +67,7 @@ pub(super) fn improve(
     search: &mut Search<'_>,
 ) -> bool {
     let instance = best.instance();
-    let mut expander = Expander::new(instance, direction, hot);
+    let mut expander = Expander::new(instance, direction, hot, Rules::ALL);
     if !expander.walk.may_run_now() {
         return false;
     }

@@ -29,7 +29,7 @@
 //! here one best-first pass in both directions, with the run-now rule).
 
 use super::Best;
-use super::expand::{Child, Expander, Place};
+use super::expand::{Child, Expander, Place, Rules};
 use super::greedy::{self, Rule, ranks};
 use super::hot::Hot;
 use super::walk::{Direction, Walk};
@@ -80,7 +80,7 @@ impl<'i> Exact<'i> {
         let instance = best.instance();
         let frontiers = Direction::BOTH
             .into_iter()
-            .map(|direction| Expander::new(instance, direction, hot.clone()))
+            .map(|direction| Expander::new(instance, direction, hot.clone(), Rules::ALL))
             .filter(|expander| expander.walk.may_run_now())
             .map(|expander| Frontier::new(expander, best))
             .collect();

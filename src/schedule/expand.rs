@@ -48,6 +48,23 @@ const CHAIN: usize = 8;
 /// The most ops that are followed to find a segment that is not a chain.
 const DIVE: usize = 256;
 
+/// Which rules are in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Single ops that free at least what they allocate.
+    pub(super) run_now: bool,
+    /// Chains of ops.
+    pub(super) chains: bool,
+    /// Segments that are found by following the order of the ids.
+    pub(super) dives: bool,
+    /// Late ops.
+    pub(super) late: bool,
+}
+
+impl Rules {
+    pub(super) const ALL: Self = Self { run_now: true, chains: true, dives: true, late: true };
+}
+
 /// A state of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'s> {
@@ -76,6 +93,7 @@ pub(super) struct Child {
 
 /// Finds the children of states of one instance in one direction.
 pub(super) struct Expander<'i> {
+    rules: Rules,
     instance: &'i Instance,
     pub(super) walk: Walk<'i>,
     ready: Vec<OpId>,
@@ -101,8 +119,10 @@ fn key(op: OpId) -> u64 {
 }
 
 impl<'i> Expander<'i> {
-    pub(super) fn new(instance: &'i Instance, direction: Direction, hot: Vec<OpId>) -> Self {
+    pub(super) fn new(instance: &'i Instance, direction: Direction, hot: Vec<OpId>, rules: Rules) -> Self {
+        let late = |op| if rules.late { Late::of(instance, direction, op) } else { Late::Never };
         Self {
+            rules,
             instance,
             walk: Walk::with_hot(instance, direction, hot),
             ready: Vec::new(),
@@ -111,7 +131,7 @@ impl<'i> Expander<'i> {
             waiting: BinaryHeap::new(),
             maybe: Vec::new(),
             child: Child::default(),
-            late: instance.ops().map(|op| Late::of(instance, direction, op)).collect(),
+            late: instance.ops().map(late).collect(),
             leads: Vec::new(),
             choices: Vec::new(),
         }
@@ -143,7 +163,7 @@ impl<'i> Expander<'i> {
             work += self.maybe.len() as u64;
             self.run_safe(&mut child);
         }
-        while !self.walk.is_complete() && self.dive(&mut child, &mut work) {
+        while self.rules.dives && !self.walk.is_complete() && self.dive(&mut child, &mut work) {
             self.run_safe(&mut child);
         }
         work += self.walk.moves() - moves;
@@ -412,6 +432,10 @@ impl<'i> Expander<'i> {
 
     /// Runs a ready op, or the chain that starts with it, if that is safe.
     fn run_if_safe(&mut self, child: &mut Child, op: OpId) -> Ran {
+        let Rules { run_now, chains, .. } = self.rules;
+        if !run_now {
+            return Ran::Nothing;
+        }
         let before = (child.ops.len(), child.cost, child.hash, self.maybe.len());
         let live = self.walk.live();
         let mut next = Some(op);
@@ -424,7 +448,7 @@ impl<'i> Expander<'i> {
             if self.walk.live() <= live {
                 return Ran::All;
             }
-            if child.ops.len() - before.0 >= CHAIN {
+            if !chains || child.ops.len() - before.0 >= CHAIN {
                 break;
             }
             let mut best = None;

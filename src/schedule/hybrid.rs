@@ -5,8 +5,9 @@
 //! 3. Cut bounds (see `memory/bound`). The cut of an op is also an order to try: the ops of the cut, the op, the rest.
 //! 4. The instance rounded to ever finer thresholds, reduced to its core, split, and the parts searched that are still
 //!    above the bound, the dearest first: beams of growing width and exact search ([`dp`]), in turn, both ways.
-//! 5. Evolution ([`genetic`]) and annealing ([`anneal`]), each with a share of what is left.
-//! 6. Exact search of the whole.
+//! 5. Windows of the best order around its dearest step, each solved for itself (`lns`).
+//! 6. Evolution ([`genetic`]) and annealing ([`anneal`]), each with a share of what is left.
+//! 7. Parts again, with most of what is left; windows again; exact search of the whole.
 //!
 //! Every stage starts from the best order so far, and the search stops as soon as its peak equals the bound. The given
 //! order is the first candidate, so the answer is never worse.
@@ -18,53 +19,61 @@ use crate::memory::instance::Instance;
 use crate::search::Search;
 use std::ops::Range;
 
-/// The share of the whole work budget, in percent, of the bounds, and of the parts in each round.
+/// The share of the remaining work, in percent, of each stage.
 const BOUND_PERCENT: u64 = 10;
-const ROUNDS_PERCENT: [u64; 3] = [5, 20, 100];
+const FIRST_PARTS_PERCENT: u64 = 5;
+const WINDOWS_PERCENT: u64 = 25;
+const GENETIC_PERCENT: u64 = 8;
+const ANNEAL_PERCENT: u64 = 8;
+const PARTS_PERCENT: u64 = 95;
 
-/// The share of the remaining work, in percent, of each stage that may spend as much as it is given.
-const WINDOWS_PERCENT: u64 = 30;
-const GENETIC_PERCENT: u64 = 10;
-const ANNEAL_PERCENT: u64 = 10;
+/// Of the work on parts, the share of each rounding that leaves something out.
+const ROUNDING_PERCENT: u64 = 40;
+const LAST_ROUNDING_PERCENT: u64 = 85;
 
 /// What is smaller than the bound divided by this is left out at first; 0 leaves nothing out.
 const ROUNDINGS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 0];
 
 /// The stages of the module doc, in turn.
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
-    let share = |search: &Search<'_>, percent: u64| search.remaining_work() / 100 * percent;
-    let goes_on = |best: &Best<'_>, search: &Search<'_>| !best.is_optimal() && search.stopped().is_none();
     greedy::improve(best, search);
     greedy::polish(best, search);
-    let work = share(search, BOUND_PERCENT);
-    search.within(work, |search| cuts(best, search));
-    for (round, percent) in ROUNDS_PERCENT.into_iter().enumerate() {
-        let work = share(search, percent);
-        search.within(work, |search| {
-            for rounding in ROUNDINGS {
-                let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
-                // Else nothing would be left out.
-                if goes_on(best, search) && (rounding == 0 || best.instance().has_fewer_than(least)) {
-                    let work = if rounding == 0 { search.remaining_work() } else { share(search, if percent == 100 { 70 } else { 40 }) };
-                    search.within(work, |search| search_parts(best, least, search));
-                    greedy::polish(best, search);
-                }
-            }
-        });
-        let stages: [(u64, Stage); 3] = [
-            (WINDOWS_PERCENT, lns::improve),
-            (if round == 1 { GENETIC_PERCENT } else { 0 }, genetic::improve),
-            (if round == 1 { ANNEAL_PERCENT } else { 0 }, anneal::improve),
-        ];
-        for (percent, stage) in stages {
-            if percent > 0 && goes_on(best, search) {
-                let work = share(search, percent);
-                search.within(work, |search| stage(best, search));
-                greedy::polish(best, search);
-            }
+    let stages: [(u64, Stage); 7] = [
+        (BOUND_PERCENT, cuts),
+        (FIRST_PARTS_PERCENT, |best, search| round(best, ROUNDING_PERCENT, search)),
+        (WINDOWS_PERCENT, lns::improve),
+        (GENETIC_PERCENT, genetic::improve),
+        (ANNEAL_PERCENT, anneal::improve),
+        (PARTS_PERCENT, |best, search| round(best, LAST_ROUNDING_PERCENT, search)),
+        (100, lns::improve),
+    ];
+    for (percent, stage) in stages {
+        if best.is_optimal() || search.stopped().is_some() {
+            return;
         }
+        let work = share(search, percent);
+        search.within(work, |search| stage(best, search));
+        greedy::polish(best, search);
     }
     dp::run(best, search);
+}
+
+fn share(search: &Search<'_>, percent: u64) -> u64 {
+    search.remaining_work() / 100 * percent
+}
+
+/// Searches the parts at every rounding.
+fn round(best: &mut Best<'_>, percent: u64, search: &mut Search<'_>) {
+    for rounding in ROUNDINGS {
+        let least = best.bound.bytes().checked_div(rounding).unwrap_or(0);
+        // Else nothing would be left out.
+        let leaves_out = best.instance().has_fewer_than(least);
+        if !best.is_optimal() && search.stopped().is_none() && (rounding == 0 || leaves_out) {
+            let work = if rounding == 0 { search.remaining_work() } else { share(search, percent) };
+            search.within(work, |search| search_parts(best, least, search));
+            greedy::polish(best, search);
+        }
+    }
 }
 
 type Stage = fn(&mut Best<'_>, &mut Search<'_>);

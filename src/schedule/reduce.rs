@@ -14,7 +14,7 @@
 //!
 //! `docs/algorithms/scheduling.md` has the proofs.
 
-use super::expand::Expander;
+use super::expand::{Expander, Rules};
 use super::greedy::ranks;
 use super::walk::Direction;
 use crate::id::OpId;
@@ -42,12 +42,12 @@ pub(super) fn parts(instance: &Instance, order: &[OpId], bound: u64) -> Parts {
 /// Moves what the safe rules run at once to the ends of the order; what is left between.
 fn core(instance: &Instance, order: &mut Vec<OpId>, bound: u64) -> (usize, usize) {
     let n = order.len();
-    let mut forward = Expander::new(instance, Direction::Forward, Vec::new());
+    let mut forward = Expander::new(instance, Direction::Forward, Vec::new(), Rules::ALL);
     let first = forward.start(bound).ops;
     to_front(order, &first);
     let start = first.len();
     let rest = instance.part(order, &ranks(order), start..n, forward.walk.live());
-    let mut backward = Expander::new(&rest, Direction::Backward, Vec::new());
+    let mut backward = Expander::new(&rest, Direction::Backward, Vec::new(), Rules::ALL);
     if !backward.walk.may_run_now() {
         return (start, n);
     }
