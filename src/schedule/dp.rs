@@ -211,7 +211,6 @@ impl<'i> Frontier<'i> {
             if best.is_optimal() {
                 return;
             }
-            if std::env::var("DBG").is_ok() { eprintln!("{:?} level {} cost {} live {} open {} states {} done {} way {} again {}", self.expander.walk.direction(), level, state.cost, state.live, self.open.len(), self.states.list.len(), self.states.set(index).iter().map(|w| w.count_ones()).sum::<u32>(), state.way_len, state.above.is_some()); }
             let work = self.expand_state(index, state, best);
             self.since = self.since.saturating_add(work);
             if !search.spend(work) {
@@ -324,7 +323,6 @@ impl States {
             None => self.list.push(state),
         }
         let n_done = u32::try_from(walk.n_done()).unwrap_or(u32::MAX);
-        if std::env::var("LIVE").is_ok() { return Some((child.level, Reverse(0), state.live, index)); }
         Some((child.level, Reverse(n_done), state.live, index))
     }
 }

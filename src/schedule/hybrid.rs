@@ -112,9 +112,6 @@ fn search_parts(best: &mut Best<'_>, least: u64, search: &mut Search<'_>) {
     let ranges = split_hot(instance, &mut order, cut.ranges, proven, search);
     let parts = instances(instance, &order, &ranges);
     let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
-    if std::env::var("DBG").is_ok() {
-        eprintln!("rounding least {least} core.. of {} parts {:?}", instance.n_ops(), solvers.iter().map(|s| (s.best.instance().n_ops(), s.best.instance().n_storages(), s.best.peak_bytes(), bound)).collect::<Vec<_>>());
-    }
     while search.stopped().is_none() {
         let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
         let Some(solver) = dearest.filter(|solver| solver.best.peak_bytes() > bound && !solver.exhausted) else { break };
@@ -129,7 +126,6 @@ fn search_parts(best: &mut Best<'_>, least: u64, search: &mut Search<'_>) {
         order[range].copy_from_slice(&named);
     }
     let order = instance.named(&order);
-    if std::env::var("DBG").is_ok() { let c = best.instance().step_costs(&order); eprintln!("made {}", best.instance().peak_bytes(&c)); }
     greedy::replay(best, order, search);
 }
 

@@ -56,13 +56,6 @@ pub(super) struct Effect {
     pub(super) freed: u64,
 }
 
-impl Effect {
-    /// Whether the op frees at least what it allocates.
-    pub(super) fn releases(&self) -> bool {
-        self.freed >= self.allocated
-    }
-}
-
 /// An op that waits for more ops than that need not be looked at again when one of them has run.
 const MOST_LEADS: u32 = 2;
 
