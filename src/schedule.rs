@@ -5,13 +5,13 @@
 //! with the crate; any [`Scheduler`] may be used in their place.
 
 pub mod anneal;
+mod beam;
 pub mod dp;
+mod expand;
 pub mod genetic;
 pub mod greedy;
-pub mod hybrid;
-mod beam;
-mod expand;
 mod hot;
+pub mod hybrid;
 mod lns;
 mod reduce;
 mod walk;
@@ -19,9 +19,9 @@ mod walk;
 use crate::error::ScheduleError;
 use crate::graph::Graph;
 use crate::id::{OpId, QueueId, StepIdx, StorageId};
-use crate::memory::{Profile, lower_bound_bytes};
 use crate::memory::bound::{Bound, operand_bound_bytes};
 use crate::memory::instance::Instance;
+use crate::memory::{Profile, lower_bound_bytes};
 use crate::search::{Search, StopReason};
 use std::fmt;
 
@@ -350,13 +350,8 @@ pub(crate) struct Best<'i> {
 impl<'i> Best<'i> {
     /// The order of the ids, and the bound that costs nothing. O(n + m).
     fn given(instance: &'i Instance) -> Self {
-        let mut best = Self {
-            instance,
-            order: Vec::new(),
-            costs: Vec::new(),
-            peak_bytes: u64::MAX,
-            bound: Bound::new(instance),
-        };
+        let mut best =
+            Self { instance, order: Vec::new(), costs: Vec::new(), peak_bytes: u64::MAX, bound: Bound::new(instance) };
         best.offer(instance.ops().collect());
         best
     }

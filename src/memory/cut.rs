@@ -51,9 +51,9 @@ impl Cut {
 /// M of a down-set. O(n + m).
 pub(crate) fn live_bytes(instance: &Instance, done: &[bool]) -> u64 {
     let has = |op: OpId| done[op.index()];
-    let live = instance.storages().filter(|s| {
-        instance.creator(*s).is_none_or(has) && instance.touchers(*s).iter().any(|t| !has(*t))
-    });
+    let live = instance
+        .storages()
+        .filter(|s| instance.creator(*s).is_none_or(has) && instance.touchers(*s).iter().any(|t| !has(*t)));
     let kept = instance.ops().filter(|op| has(*op)).map(|op| instance.sums(op).kept);
     instance.base_bytes() + live.map(|s| instance.bytes(s)).sum::<u64>() + kept.sum::<u64>()
 }
@@ -94,14 +94,15 @@ impl Network {
     /// The network of the states that `op` can run in; `cones` are those of this one op. O(n + m).
     pub(crate) fn around(instance: &Instance, op: OpId, cones: &Cones) -> Self {
         let mut n_nodes = 2;
-        let nodes = instance.ops().map(|other| match (cones.ancestors[other.index()], cones.descendants[other.index()]) {
-            (_, 1) => SINK,
-            (1, _) => SOURCE,
-            _ => {
-                n_nodes += 1;
-                n_nodes - 1
-            }
-        });
+        let nodes =
+            instance.ops().map(|other| match (cones.ancestors[other.index()], cones.descendants[other.index()]) {
+                (_, 1) => SINK,
+                (1, _) => SOURCE,
+                _ => {
+                    n_nodes += 1;
+                    n_nodes - 1
+                }
+            });
         let nodes: Vec<u32> = nodes.collect();
         let sums = instance.sums(op);
         // Pairs whose operand must live on can save nothing.
@@ -128,8 +129,7 @@ impl Network {
     pub(crate) fn whole(instance: &Instance) -> Self {
         let nodes = (2..).take(instance.n_ops()).collect();
         let n_nodes = instance.n_ops() + 2;
-        let mut network =
-            Self { op: None, nodes, n_nodes, arcs: Vec::new(), fixed: instance.base_bytes() };
+        let mut network = Self { op: None, nodes, n_nodes, arcs: Vec::new(), fixed: instance.base_bytes() };
         network.connect(instance);
         network
     }

@@ -20,8 +20,8 @@
 
 use super::Best;
 use super::greedy::ranks;
-use crate::memory::instance::{Instance, Sums};
 use crate::id::{OpId, StorageId};
+use crate::memory::instance::{Instance, Sums};
 use crate::search::Search;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

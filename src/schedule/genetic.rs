@@ -19,8 +19,8 @@
 use super::Best;
 use super::greedy::{Built, Rule, list_order, ranks};
 use super::walk::{Direction, Walk};
-use crate::memory::instance::Instance;
 use crate::id::OpId;
+use crate::memory::instance::Instance;
 use crate::search::Search;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -102,12 +102,7 @@ fn keep(best: &mut Best<'_>, built: Built) -> Member {
 }
 
 /// The child's order as the run-now rule replays it.
-fn decode(
-    best: &mut Best<'_>,
-    walk: &mut Walk<'_>,
-    child: &[OpId],
-    search: &mut Search<'_>,
-) -> Option<Member> {
+fn decode(best: &mut Best<'_>, walk: &mut Walk<'_>, child: &[OpId], search: &mut Search<'_>) -> Option<Member> {
     let built = list_order(walk, Rule::Ranked, &ranks(child), &mut best.bound, search)?;
     Some(keep(best, built))
 }

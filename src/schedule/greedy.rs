@@ -1,7 +1,7 @@
 //! List scheduling: at each step the ready op that frees most and costs least, in both directions.
 //!
-//! **Idea.** Ready ops wait in a heap. An op that frees at least what it allocates comes first; among the others a
-//! `Rule` decides: the least growth, the least need, or the place in an order that is already known. An order is
+//! **Idea.** Ready ops that free at least what they allocate run at once, the last one found first. The others wait in a
+//! heap, where a `Rule` decides: the least growth, the least need, or the place in an order that is already known. An order is
 //! built from its first op on, and once more from its last op back (see `walk`): neither direction wins everywhere.
 //!
 //! **Keys stay true** because an op's effect changes only when a storage that it touches gets its last toucher
@@ -28,26 +28,22 @@ use std::collections::BinaryHeap;
 /// How ops are ranked that allocate more than they free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Least growth of the live bytes, then least need.
+    /// Least growth of the live bytes.
     LeastGrowth,
-    /// Least need while it runs, then least growth.
+    /// Least need while it runs.
     LeastNeed,
-    /// The place in a known order; nothing else.
+    /// The place in a known order.
     Ranked,
 }
 
-/// The heap's key: what frees at least what it allocates first, then by rule, then by rank.
-type Key = (bool, u64, u64, u32);
-
-fn key(rule: Rule, effect: Effect, rank: u32) -> Key {
-    let Effect { allocated, freed, need, .. } = effect;
-    if rule == Rule::Ranked {
-        return (allocated > freed, 0, 0, rank);
-    }
-    match allocated.checked_sub(freed) {
-        None | Some(0) => (false, u64::MAX - (freed - allocated), need, rank),
-        Some(growth) if rule == Rule::LeastNeed => (true, need, growth, rank),
-        Some(growth) => (true, growth, need, rank),
+impl Rule {
+    /// What comes first, before the rank decides.
+    fn key(self, effect: Effect) -> u64 {
+        match self {
+            Self::LeastGrowth => effect.allocated.saturating_sub(effect.freed),
+            Self::LeastNeed => effect.need,
+            Self::Ranked => 0,
+        }
     }
 }
 
@@ -87,33 +83,45 @@ pub(super) fn complete(
 ) -> Option<Vec<OpId>> {
     let forward = walk.direction() == Direction::Forward;
     let rank = |op: OpId| if forward { rank[op.index()] } else { u32::MAX - rank[op.index()] };
-    let mut ready = Vec::new();
-    walk.ready_into(&mut ready);
-    let mut heap: BinaryHeap<Reverse<(Key, OpId)>> =
-        ready.iter().map(|op| Reverse((key(rule, walk.effect(*op), rank(*op)), *op))).collect();
-    let mut order = Vec::new();
+    // Ops that free what they allocate do so whatever else runs; the others wait in the heap.
+    let mut free: Vec<OpId> = Vec::new();
+    let mut heap: BinaryHeap<Reverse<(u64, u32, OpId)>> = BinaryHeap::new();
     let mut changed = Vec::new();
-    while let Some(Reverse((at, op))) = heap.pop() {
-        if !walk.is_ready(op) {
-            continue;
+    walk.ready_into(&mut changed);
+    let mut order = Vec::with_capacity(walk.n_left());
+    loop {
+        for op in changed.drain(..).filter(|op| walk.is_ready(*op)) {
+            let effect = walk.effect(op);
+            if effect.freed >= effect.allocated {
+                free.push(op);
+            } else {
+                heap.push(Reverse((rule.key(effect), rank(op), op)));
+            }
         }
-        let effect = walk.effect(op);
-        if key(rule, effect, rank(op)) != at {
-            continue;
-        }
+        let (op, effect) = if let Some(op) = free.pop() {
+            if !walk.is_ready(op) {
+                continue;
+            }
+            (op, walk.effect(op))
+        } else if let Some(Reverse((key, _, op))) = heap.pop() {
+            if !walk.is_ready(op) {
+                continue;
+            }
+            let effect = walk.effect(op);
+            if rule.key(effect) != key {
+                continue;
+            }
+            (op, effect)
+        } else {
+            return Some(order);
+        };
         walk.run(op, effect, &mut changed);
         order.push(op);
         with(effect.cost);
         if !search.spend(1 + changed.len() as u64) {
             return None;
         }
-        for op in changed.drain(..) {
-            if walk.is_ready(op) {
-                heap.push(Reverse((key(rule, walk.effect(op), rank(op)), op)));
-            }
-        }
     }
-    Some(order)
 }
 
 /// The place of every op in an order.
@@ -125,7 +133,7 @@ pub(super) fn ranks(order: &[OpId]) -> Vec<u32> {
     rank
 }
 
-/// The number of ops from which on the rule of least need, which seldom wins, is left out to save its passes.
+/// The number of ops from which on only the first two rules are tried.
 const MANY_OPS: usize = 50_000;
 
 /// The most work on the bound after each better order. A bound is cheap on real graphs; where it is not, list orders
@@ -137,22 +145,31 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
     let instance = best.instance();
     let given = ranks(best.order());
     let mut walks = Direction::BOTH.map(|direction| Walk::new(instance, direction));
-    let raise =
-        |best: &mut Best<'_>, search: &mut Search<'_>| search.within(BOUND_WORK, |part| best.bound.raise(instance, part));
+    let raise = |best: &mut Best<'_>, search: &mut Search<'_>| {
+        search.within(BOUND_WORK, |part| best.bound.raise(instance, part))
+    };
     raise(best, search);
     let few = instance.n_ops() < MANY_OPS;
-    for rule in
-        [Rule::Ranked, Rule::LeastGrowth, Rule::LeastNeed].into_iter().filter(|rule| few || *rule != Rule::LeastNeed)
+    let [forward, backward] = [0, 1];
+    for (rule, direction) in [
+        (Rule::Ranked, backward),
+        (Rule::LeastGrowth, forward),
+        (Rule::LeastGrowth, backward),
+        (Rule::Ranked, forward),
+        (Rule::LeastNeed, backward),
+        (Rule::LeastNeed, forward),
+    ]
+    .into_iter()
+    .take(if few { 6 } else { 2 })
     {
-        for walk in walks.iter_mut().rev() {
-            if best.is_optimal() {
-                return;
-            }
-            let Some(built) = list_order(walk, rule, &given, &mut best.bound, search) else { return };
-            if best.offer_if_better(built) {
-                search.tell("greedy", best.peak_bytes(), best.bound.bytes());
-                raise(best, search);
-            }
+        let walk = &mut walks[direction];
+        if best.is_optimal() {
+            return;
+        }
+        let Some(built) = list_order(walk, rule, &given, &mut best.bound, search) else { return };
+        if best.offer_if_better(built) {
+            search.tell("greedy", best.peak_bytes(), best.bound.bytes());
+            raise(best, search);
         }
     }
 }

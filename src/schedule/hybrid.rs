@@ -114,7 +114,9 @@ fn search_parts(best: &mut Best<'_>, least: u64, search: &mut Search<'_>) {
     let mut solvers: Vec<Solver<'_>> = parts.iter().map(|part| Solver::new(part, proven)).collect();
     while search.stopped().is_none() {
         let dearest = solvers.iter_mut().max_by_key(|solver| solver.best.peak_bytes());
-        let Some(solver) = dearest.filter(|solver| solver.best.peak_bytes() > bound && !solver.exhausted) else { break };
+        let Some(solver) = dearest.filter(|solver| solver.best.peak_bytes() > bound && !solver.exhausted) else {
+            break;
+        };
         solver.best.bound.prove(bound);
         solver.advance(search);
         bound = bound.max(solver.best.bound.bytes().min(solver.best.peak_bytes()));

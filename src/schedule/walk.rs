@@ -202,6 +202,11 @@ impl<'i> Walk<'i> {
         self.n_done
     }
 
+    /// How many ops have not run.
+    pub(super) fn n_left(&self) -> usize {
+        self.instance.n_ops() - self.n_done
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.n_done == self.instance.n_ops()
     }

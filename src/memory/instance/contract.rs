@@ -223,8 +223,7 @@ impl Merger<'_> {
             made.touches.close();
             made.creates.close();
             let pairs = self.pairs[op.index()].iter();
-            made.pairs
-                .push_list(pairs.filter_map(|p| local[p.from.index()].map(|from| Pair { from, ..*p })));
+            made.pairs.push_list(pairs.filter_map(|p| local[p.from.index()].map(|from| Pair { from, ..*p })));
         }
         made.link().with_twins_in_order()
     }
@@ -249,8 +248,7 @@ impl Instance {
             creates.sort_unstable();
             let mut touches = self.touches(op).to_vec();
             touches.sort_unstable();
-            let looks =
-                (sorted(self.predecessors(op)), sorted(self.successors(op)), self.sums(op), touches, creates);
+            let looks = (sorted(self.predecessors(op)), sorted(self.successors(op)), self.sums(op), touches, creates);
             after[op.index()] = last.insert(looks, op);
         }
         let mut predecessors = Adjacency::default();
