@@ -120,33 +120,30 @@ impl Schedule {
         let plain = steps.len() == graph.n_ops() && steps.iter().all(|step| matches!(step.action, Action::Run(_)));
         // Recomputation and offload can go below what every plain order needs, but no op can do without its operands.
         let bound = if plain { lower_bound_bytes(graph) } else { operand_bound_bytes(graph) };
-        Ok(Self::assemble(graph, CUSTOM, steps, &profile, bound, StopReason::Finished, 0))
+        Ok(Self::assemble(graph, CUSTOM, steps, profile.peak_bytes(), bound, StopReason::Finished, 0))
     }
 
-    /// The answer of a scheduler: a valid order, a proven bound, and why the search ended.
-    pub(crate) fn of_order(
-        graph: &Graph,
-        strategy: &str,
-        order: &[OpId],
-        lower_bound_bytes: u64,
-        search: &Search<'_>,
-    ) -> Result<Self, ScheduleError> {
-        let steps = Step::plain(order);
-        let profile = Profile::of(graph, &steps)?;
+    /// The answer of a scheduler of the crate.
+    fn of_best(graph: &Graph, strategy: &str, best: &Best<'_>, search: &Search<'_>) -> Self {
+        let steps = Step::plain(&best.instance().named(best.order()));
+        debug_assert_eq!(
+            Profile::of(graph, &steps).map(|profile| profile.peak_bytes()),
+            Ok(best.peak_bytes()),
+            "the instance and the evaluator disagree"
+        );
         let stop_reason = search.stopped().unwrap_or(StopReason::Finished);
-        Ok(Self::assemble(graph, strategy, steps, &profile, lower_bound_bytes, stop_reason, search.seed()))
+        Self::assemble(graph, strategy, steps, best.peak_bytes(), best.bound.bytes(), stop_reason, search.seed())
     }
 
     fn assemble(
         graph: &Graph,
         strategy: &str,
         steps: Vec<Step>,
-        profile: &Profile,
+        peak_bytes: u64,
         lower_bound_bytes: u64,
         stop_reason: StopReason,
         seed: u64,
     ) -> Self {
-        let peak_bytes = profile.peak_bytes();
         debug_assert!(lower_bound_bytes <= peak_bytes, "a bound of {lower_bound_bytes} above a peak of {peak_bytes}");
         Self {
             strategy: strategy.to_owned(),
@@ -309,10 +306,7 @@ impl Scheduler for Strategy {
                 Self::Hybrid => hybrid::improve(&mut best, search),
             }
         }
-        let order = instance.named(best.order());
-        let schedule = Schedule::of_order(graph, self.name(), &order, best.bound.bytes(), search)?;
-        debug_assert_eq!(schedule.peak_bytes(), best.peak_bytes(), "the instance and the evaluator disagree");
-        Ok(schedule)
+        Ok(Schedule::of_best(graph, self.name(), &best, search))
     }
 }
 
