@@ -22,14 +22,14 @@ use std::ops::Range;
 /// The share of the remaining work, in percent, of each stage.
 const BOUND_PERCENT: u64 = 10;
 const FIRST_PARTS_PERCENT: u64 = 5;
-const WINDOWS_PERCENT: u64 = 25;
+const WINDOWS_PERCENT: u64 = 30;
 const GENETIC_PERCENT: u64 = 8;
 const ANNEAL_PERCENT: u64 = 8;
 const PARTS_PERCENT: u64 = 95;
 
 /// Of the work on parts, the share of each rounding that leaves something out.
 const ROUNDING_PERCENT: u64 = 40;
-const LAST_ROUNDING_PERCENT: u64 = 85;
+const LAST_ROUNDING_PERCENT: u64 = 60;
 
 /// What is smaller than the bound divided by this is left out at first; 0 leaves nothing out.
 const ROUNDINGS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 0];
