@@ -42,8 +42,9 @@ use std::collections::BinaryHeap;
 /// The most bytes that the states of one search hold; then it stops with the best found so far.
 pub const MEMORY_LIMIT_BYTES: u64 = 1 << 29;
 
-/// Expansions of the first slice in each direction; every later slice is twice as long.
-const FIRST_SLICE: u64 = 500;
+/// Work units of the first slice in each direction; every later slice is twice as long. Counting expansions instead
+/// would let the direction in which they are dear use up the budget.
+const FIRST_SLICE: u64 = 200_000;
 
 /// By what the slice of a direction is divided that has proven less than the other.
 const BEHIND: u64 = 4;
@@ -193,9 +194,10 @@ impl<'i> Frontier<'i> {
         vectors as u64
     }
 
-    /// Expands up to `count` states.
-    fn expand(&mut self, count: u64, best: &mut Best<'i>, search: &mut Search<'_>) {
-        for _ in 0..count {
+    /// Expands states for about `slice` work units.
+    fn expand(&mut self, slice: u64, best: &mut Best<'i>, search: &mut Search<'_>) {
+        let end = search.spent_work().saturating_add(slice);
+        while search.spent_work() < end {
             if self.memory_bytes() > MEMORY_LIMIT_BYTES {
                 return;
             }
