@@ -31,6 +31,12 @@ const PARTS_PERCENT: u64 = 95;
 const ROUNDING_PERCENT: u64 = 40;
 const LAST_ROUNDING_PERCENT: u64 = 60;
 
+/// Cuts one after the other that improve nothing, after which there are no more.
+const MOST_CUTS_IN_VAIN: u32 = 32;
+
+/// The most work of the first beam in each direction; it doubles as the slices of exact search do.
+const BEAM_WORK: u64 = 400_000;
+
 /// What is smaller than the bound divided by this is left out at first; 0 leaves nothing out.
 const ROUNDINGS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 0];
 
@@ -82,7 +88,10 @@ type Stage = fn(&mut Best<'_>, &mut Search<'_>);
 fn cuts(best: &mut Best<'_>, search: &mut Search<'_>) {
     let instance = best.instance();
     best.bound.raise(instance, search);
+    let mut in_vain = 0;
     while !best.is_optimal()
+        && in_vain < MOST_CUTS_IN_VAIN
+        && let before = (best.bound.bytes(), best.peak_bytes())
         && let Some(cut) = best.bound.cut(instance, search)
     {
         search.tell("cut", best.peak_bytes(), best.bound.bytes());
@@ -96,6 +105,7 @@ fn cuts(best: &mut Best<'_>, search: &mut Search<'_>) {
             greedy::polish(best, search);
             search.tell("cut", best.peak_bytes(), best.bound.bytes());
         }
+        in_vain = if before == (best.bound.bytes(), best.peak_bytes()) { in_vain + 1 } else { 0 };
     }
 }
 
@@ -205,7 +215,8 @@ impl<'i> Solver<'i> {
                 let hot = dp::hottest(best);
                 for direction in Direction::BOTH {
                     if !best.is_optimal() {
-                        beam::improve(best, direction, self.width, hot.clone(), search);
+                        let work = BEAM_WORK << (self.slices / 2).min(32);
+                        search.within(work, |part| beam::improve(best, direction, self.width, hot.clone(), part));
                     }
                 }
                 greedy::polish(best, search);
