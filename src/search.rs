@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The work budget of a [`Search`] for which nothing else was said.
-pub const DEFAULT_WORK: u64 = 100_000_000;
+pub const DEFAULT_WORK: u64 = 120_000_000;
 
 /// How much work may pass between two looks at the clock or the cancel token.
 const LOOK_EVERY: u64 = 20_000;

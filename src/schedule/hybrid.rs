@@ -22,7 +22,7 @@ use std::ops::Range;
 /// The share of the remaining work, in percent, of each stage.
 const BOUND_PERCENT: u64 = 10;
 const FIRST_PARTS_PERCENT: u64 = 5;
-const WINDOWS_PERCENT: u64 = 30;
+const WINDOWS_PERCENT: u64 = 40;
 const GENETIC_PERCENT: u64 = 8;
 const ANNEAL_PERCENT: u64 = 8;
 const PARTS_PERCENT: u64 = 95;

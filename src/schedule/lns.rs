@@ -28,7 +28,7 @@ const LEAST: usize = 32;
 const MOST: usize = 512;
 
 /// Work units for each op of a window, at first and after all windows have failed.
-const WORK_PER_OP: [u64; 2] = [2_000, 16_000];
+const WORK_PER_OP: [u64; 2] = [2_000, 8_000];
 
 /// Improves the best order until no window does, the order is proven optimal, or the budget is spent.
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
