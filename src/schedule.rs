@@ -6,6 +6,7 @@
 
 pub mod anneal;
 mod beam;
+mod both;
 pub mod dp;
 mod expand;
 pub mod genetic;
@@ -387,6 +388,14 @@ impl<'i> Best<'i> {
             (self.order, self.costs, self.peak_bytes) = (order, costs, peak_bytes);
         }
         better
+    }
+
+    /// Takes over what another search that started from this one found.
+    fn absorb(&mut self, other: Self) {
+        self.bound.prove(other.bound.bytes());
+        if other.peak_bytes < self.peak_bytes {
+            (self.order, self.costs, self.peak_bytes) = (other.order, other.costs, other.peak_bytes);
+        }
     }
 
     /// [`offer`](Self::offer), without measuring an order that its builder found to be no better.

@@ -269,6 +269,25 @@ impl<'p> Search<'p> {
         result
     }
 
+    /// A search of its own, with at most `work` units of what is left, for a part that may run at the same time as
+    /// others. It hears of cancellation and of the deadline; it tells nobody. Its work is to be spent here afterwards.
+    pub(crate) fn fork(&mut self, work: u64) -> Search<'static> {
+        self.look();
+        let work = work.min(self.remaining_work());
+        Search {
+            seed: self.seed,
+            work_budget: work,
+            time_budget: self.time_budget,
+            cancel: self.cancel.clone(),
+            progress: None,
+            spent_work: 0,
+            limit: work,
+            look_at: 0,
+            deadline: self.deadline,
+            stopped: self.stopped,
+        }
+    }
+
     /// Tells the progress callback, if there is one.
     pub fn tell(&mut self, phase: &'static str, peak_bytes: u64, lower_bound_bytes: u64) {
         let (spent_work, work_budget) = (self.spent_work, self.work_budget);

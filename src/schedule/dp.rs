@@ -29,6 +29,7 @@
 //! here one best-first pass in both directions, with the run-now rule).
 
 use super::Best;
+use super::both::both;
 use super::expand::{Child, Expander, Place, Rules};
 use super::greedy::{self, Rule, ranks};
 use super::hot::Hot;
@@ -91,21 +92,15 @@ impl<'i> Exact<'i> {
     /// One slice in each direction, less when the best order is proven optimal or the search must stop; `false` when
     /// nothing was done because memory is used up. The direction that has proven less gets a shorter slice.
     pub(super) fn advance(&mut self, best: &mut Best<'i>, search: &mut Search<'_>) -> bool {
-        let mut any = false;
         let most = self.frontiers.iter().map(Frontier::level).max().unwrap_or(0);
-        for frontier in &mut self.frontiers {
-            if frontier.memory_bytes() > MEMORY_LIMIT_BYTES {
-                continue;
-            }
-            any = true;
-            let slice = if frontier.level() < most { self.slice / BEHIND } else { self.slice };
-            frontier.expand(slice, best, search);
-            if best.is_optimal() || search.stopped().is_some() {
-                return true;
-            }
+        let slice = self.slice;
+        if self.frontiers.iter().all(|frontier| frontier.memory_bytes() > MEMORY_LIMIT_BYTES) {
+            return false;
         }
+        let work = |frontier: &Frontier<'i>| if frontier.level() < most { slice / BEHIND } else { slice };
+        both(best, search, &mut self.frontiers, work, |frontier, best, search| frontier.expand(best, search));
         self.slice = self.slice.saturating_mul(2);
-        any
+        true
     }
 }
 
@@ -194,10 +189,9 @@ impl<'i> Frontier<'i> {
         vectors as u64
     }
 
-    /// Expands states for about `slice` work units.
-    fn expand(&mut self, slice: u64, best: &mut Best<'i>, search: &mut Search<'_>) {
-        let end = search.spent_work().saturating_add(slice);
-        while search.spent_work() < end {
+    /// Expands states as long as budget and memory last.
+    fn expand(&mut self, best: &mut Best<'i>, search: &mut Search<'_>) {
+        while search.stopped().is_none() {
             if self.memory_bytes() > MEMORY_LIMIT_BYTES {
                 return;
             }

@@ -12,6 +12,7 @@
 //! Every stage starts from the best order so far, and the search stops as soon as its peak equals the bound. The given
 //! order is the first candidate, so the answer is never worse.
 
+use super::both::both;
 use super::walk::Direction;
 use super::{Best, anneal, beam, dp, genetic, greedy, lns, reduce};
 use crate::id::OpId;
@@ -213,12 +214,16 @@ impl<'i> Solver<'i> {
             }
             slice if slice % 2 == 0 && self.width <= 64 => {
                 let hot = dp::hottest(best);
-                for direction in Direction::BOTH {
-                    if !best.is_optimal() {
-                        let work = BEAM_WORK << (self.slices / 2).min(32);
-                        search.within(work, |part| beam::improve(best, direction, self.width, hot.clone(), part));
-                    }
-                }
+                let work = BEAM_WORK << (self.slices / 2).min(32);
+                both(
+                    best,
+                    search,
+                    &mut Direction::BOTH.to_vec(),
+                    |_| work,
+                    |direction, best, search| {
+                        beam::improve(best, *direction, self.width, hot.clone(), search);
+                    },
+                );
                 greedy::polish(best, search);
                 self.width *= 4;
             }
