@@ -405,3 +405,6 @@ impl<'i> Best<'i> {
         better
     }
 }
+
+#[cfg(test)]
+mod tests;

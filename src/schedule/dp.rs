@@ -78,11 +78,16 @@ pub(super) struct Exact<'i> {
 
 impl<'i> Exact<'i> {
     pub(super) fn new(best: &mut Best<'i>) -> Self {
+        Self::with(best, &Direction::BOTH, Rules::ALL)
+    }
+
+    /// A search in these directions and by these rules.
+    pub(super) fn with(best: &mut Best<'i>, directions: &[Direction], rules: Rules) -> Self {
         let hot = hottest(best);
         let instance = best.instance();
-        let frontiers = Direction::BOTH
-            .into_iter()
-            .map(|direction| Expander::new(instance, direction, hot.clone(), Rules::ALL))
+        let frontiers = directions
+            .iter()
+            .map(|direction| Expander::new(instance, *direction, hot.clone(), rules))
             .filter(|expander| expander.walk.may_run_now())
             .map(|expander| Frontier::new(expander, best))
             .collect();
