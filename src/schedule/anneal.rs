@@ -38,16 +38,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use tree::{exp2, log2};
 
 /// The distance between bound and best peak, divided by the heats at which runs begin.
-const HEATS: [f64; 4] = [64.0, 16.0, 256.0, 1024.0];
+const HEATS: [f64; 4] = [256.0, 64.0, 16.0, 1024.0];
 
 /// What is gained counts when it is at least the same distance, divided by this.
 const LEAST_GAIN: u64 = 1_000;
 
 /// The same distance, divided by the unit of the energy.
-const UNITS: f64 = 32.0;
+const UNITS: f64 = 64.0;
 
-/// Work units in one run, for each op.
-const WORK_PER_OP: u64 = 2_000;
+/// The most work units in one run, for each op.
+const WORK_PER_OP: u64 = 8_000;
 
 /// The most slots between a dear step and the block that a move begins with, and the farthest that it goes.
 const REACH: usize = 512;
@@ -74,7 +74,9 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
         let before = best.peak_bytes();
         let gap = (before - best.bound.bytes()) as f64;
         let mut line = Line::new(instance, best.order(), (gap / UNITS).max(1.0));
-        let work = (WORK_PER_OP * n as u64).min(search.remaining_work());
+        // What is left is enough for the heats that have not failed yet.
+        let share = search.remaining_work() / (HEATS.len() - stale) as u64;
+        let work = (WORK_PER_OP * n as u64).min(share);
         let run = Run { heat: gap / heat, least_gain: gap / 64.0, floor: best.bound.bytes(), work };
         let order = run.cool(&mut line, &mut rng, search);
         best.offer(order);
@@ -132,6 +134,7 @@ impl Run {
                     least = peak;
                     order = line.order();
                     spent += order.len() as u64 / 8;
+                    search.spend(order.len() as u64 / 8);
                 }
             }
             let work = line.take_work() + 1;

@@ -17,14 +17,14 @@
 //!
 //! **Islands.** The population lives on islands in a ring. A child takes the place of the least fit of its island, if it
 //! is fitter and no other there has the same profile. From time to time the fittest of each island is copied to the
-//! next. When nothing has improved for a while, a new population is founded around the best order; when that has
-//! brought nothing either, the search ends.
+//! next. A population ends when nothing has improved for a while. If it has brought a lower peak, a new one is founded
+//! around the best order; else the search ends.
 //!
 //! **The first population.** The best order so far, the list orders of every rule in both directions, random depth-first
 //! orders, the best order with its ranks perturbed, and random ranks.
 //!
 //! **Budget.** The population is as large as the work allows for some generations; where there is not even work for one,
-//! only windows of the best order are tried.
+//! only windows of the best order are tried, after the list orders if these are affordable.
 //!
 //! Complexity: O(c (n + m) log n + w) for c children of n ops and m operands, and work w in windows; space O(p n) for p
 //! members. Deterministic: one generator (Xoshiro256++), seeded by the search; all fitness is in whole numbers, and ties
@@ -38,7 +38,7 @@ mod member;
 mod vary;
 
 use super::Best;
-use super::greedy::{Rule, list_order, ranks};
+use super::greedy::{self, Rule, list_order, ranks};
 use super::walk::{Direction, Walk};
 use crate::id::OpId;
 use crate::memory::instance::Instance;
@@ -56,13 +56,13 @@ const ISLANDS: usize = 4;
 const GENERATIONS: u64 = 25;
 
 /// Children without a better best member, for each member, after which a population is given up.
-const PATIENCE: usize = 50;
-
-/// Populations in a row that bring nothing, after which it ends.
-const FRUITLESS: u32 = 2;
+const PATIENCE: usize = 20;
 
 /// Generations between two migrations.
 const MIGRATION: usize = 6;
+
+/// The fewest orders that the budget must be enough for, where there is no work for a population, to try list orders.
+const FEW_DECODES: u64 = 24;
 
 /// The most work on the bound, in percent of what is left.
 const BOUND_PERCENT: u64 = 10;
@@ -82,14 +82,14 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
         return;
     }
     let mut evolution = Evolution::new(best, search);
-    let mut fruitless = 0;
-    while fruitless < FRUITLESS && !best.is_optimal() && search.stopped().is_none() {
+    let mut is_fruitless = false;
+    while !is_fruitless && !best.is_optimal() && search.stopped().is_none() {
         let before = best.peak_bytes();
         // `None` means that the budget is spent.
         if evolution.epoch(best, search).is_none() {
             return;
         }
-        fruitless = if best.peak_bytes() < before { 0 } else { fruitless + 1 };
+        is_fruitless = best.peak_bytes() == before;
     }
 }
 
@@ -123,6 +123,9 @@ impl<'i> Evolution<'i> {
         let decodes = search.remaining_work() / (WORK_PER_OP * self.instance.n_ops() as u64).max(1);
         let members = usize::try_from(decodes / 2 / GENERATIONS).unwrap_or(usize::MAX).min(ISLAND * ISLANDS);
         if members < 2 {
+            if decodes >= FEW_DECODES {
+                greedy::improve(best, search);
+            }
             return self.windows_only(best, search);
         }
         let mut islands = self.found(members, best, search)?;
@@ -225,7 +228,9 @@ impl<'i> Evolution<'i> {
         best: &mut Best<'_>,
         search: &mut Search<'_>,
     ) -> Option<Vec<OpId>> {
-        Some(list_order(&mut self.walks[direction], rule, ranks, &mut best.bound, search)?.order)
+        let built = list_order(&mut self.walks[direction], rule, ranks, &mut best.bound, search)?;
+        // The ranks, and the start of the walk.
+        search.spend(ranks.len() as u64).then_some(built.order)
     }
 
     /// The member that an order makes; the best order learns of it.
@@ -234,7 +239,7 @@ impl<'i> Evolution<'i> {
         if member.peak_bytes < best.peak_bytes() {
             best.offer(member.order.clone());
         }
-        search.spend(member.order.len() as u64 / 2).then_some(member)
+        search.spend(member.order.len() as u64).then_some(member)
     }
 
     /// Sets a new target when the best peak has fallen.

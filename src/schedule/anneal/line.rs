@@ -141,7 +141,8 @@ impl<'i> Line<'i> {
     }
 
     /// The slot of a step, dear ones with more chance.
-    pub(super) fn draw_dear(&self, rng: &mut Xoshiro256PlusPlus) -> usize {
+    pub(super) fn draw_dear(&mut self, rng: &mut Xoshiro256PlusPlus) -> usize {
+        self.work += u64::from(self.slots.len().ilog2()) / 3;
         self.tree.draw(rng)
     }
 
@@ -167,7 +168,7 @@ impl<'i> Line<'i> {
             block.low = block.low.max(low.map_or(0, |at| at + 1));
             let high = places(behind).filter(|at| *at > block.last).min();
             block.high = block.high.min(high.map_or(block.high, |at| at - 1));
-            self.work += (before.len() + behind.len()) as u64 / 8;
+            self.work += 1 + (before.len() + behind.len()) as u64 / 4;
         }
     }
 
@@ -220,7 +221,7 @@ impl<'i> Line<'i> {
                 for at in (high..up).rev() {
                     self.put(at + 1, self.slots[at]);
                 }
-                self.work += distance as u64 / 8;
+                self.work += distance as u64 / 4;
                 return high;
             }
             if let Some(down) = low.checked_sub(distance)
@@ -229,7 +230,7 @@ impl<'i> Line<'i> {
                 for at in down..low {
                     self.put(at, self.slots[at + 1]);
                 }
-                self.work += distance as u64 / 8;
+                self.work += distance as u64 / 4;
                 return low;
             }
         }
@@ -240,14 +241,14 @@ impl<'i> Line<'i> {
     /// Sets right who touches the storages of a moved op last.
     fn touch_anew(&mut self, op: OpId, moved_down: bool) {
         let touches = self.instance.touches(op);
-        self.work += touches.len() as u64 / 8;
+        self.work += touches.len() as u64 / 2;
         for &storage in touches {
             let old = self.last[storage.index()];
             let new = if old != op {
                 let is_later = self.place[op.index()] > self.place[old.index()];
                 if is_later { op } else { old }
             } else if moved_down {
-                self.work += self.instance.touchers(storage).len() as u64 / 8;
+                self.work += self.instance.touchers(storage).len() as u64 / 4;
                 last_toucher(self.instance, &self.place, storage)
             } else {
                 old
@@ -273,7 +274,7 @@ impl<'i> Line<'i> {
         let mut leaves = std::mem::take(&mut self.leaves);
         leaves.extend(self.stale.iter().map(|at| (*at, self.leaf(*at as usize))));
         self.stale.clear();
-        self.work += 1 + self.tree.set(&mut leaves) as u64 / 8;
+        self.work += 1 + self.tree.set(&mut leaves) as u64 / 3;
         self.leaves = leaves;
     }
 

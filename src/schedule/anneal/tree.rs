@@ -47,6 +47,8 @@ pub(super) struct Tree {
     nodes: Vec<Span>,
     /// In bytes.
     unit: f64,
+    /// 1 / unit.
+    per_unit: f64,
     /// Nodes that were written since the last `commit`, with what they were.
     log: Vec<(u32, Span)>,
 }
@@ -55,7 +57,7 @@ impl Tree {
     /// A tree of empty leaves, at least `n`; `unit` is in bytes.
     pub(super) fn new(n: usize, unit: f64) -> Self {
         let nodes = vec![Span::EMPTY; 2 * n.max(1).next_power_of_two()];
-        Self { nodes, unit, log: Vec::new() }
+        Self { nodes, unit, per_unit: 1.0 / unit, log: Vec::new() }
     }
 
     /// Sets all leaves from the first on.
@@ -78,7 +80,7 @@ impl Tree {
     }
 
     fn fading(&self, bytes: i64) -> f64 {
-        if bytes == 0 { 1.0 } else { exp2(bytes as f64 / self.unit) }
+        if bytes == 0 { 1.0 } else { exp2(bytes as f64 * self.per_unit) }
     }
 
     /// In bytes.
