@@ -194,7 +194,7 @@ mod tests {
     fn a_moved_profile_is_the_one_that_the_evaluator_finds() {
         let mut moves = 0;
         for seed in 0..80 {
-            let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 5 + seed as usize / 2).with_everything();
+            let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 5 + (seed % 40) as usize).with_everything();
             let graph = random_graph(seed, &shape);
             let instance = Instance::of(&graph);
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -217,6 +217,40 @@ mod tests {
             }
         }
         assert!(moves > 5000, "{moves} moves");
+    }
+
+    #[test]
+    fn it_repeats_itself_and_any_budget_will_do() {
+        for seed in 0..12 {
+            let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 30).with_everything();
+            let graph = random_graph(seed, &shape);
+            let instance = Instance::of(&graph);
+            let given = Best::given(&instance).peak_bytes();
+            for work in [0, 1, 100, 100_000] {
+                let run = || {
+                    let mut best = Best::given(&instance);
+                    improve(&mut best, &mut Search::new().with_seed(seed).with_work_budget(work));
+                    (best.peak_bytes(), best.order().to_vec())
+                };
+                let (peak, order) = run();
+                assert!(peak <= given, "seed {seed}, work {work}");
+                assert_eq!(run(), (peak, order), "seed {seed}, work {work}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_finds_the_least_peak_of_small_graphs() {
+        let (mut found, mut all) = (0, 0);
+        for seed in 0..40 {
+            let graph = random_graph(seed, &GraphShape::new(Family::ALL[(seed % 4) as usize], 8).with_everything());
+            let instance = Instance::of(&graph);
+            let mut best = Best::given(&instance);
+            improve(&mut best, &mut Search::new().with_work_budget(1_000_000));
+            all += 1;
+            found += u32::from(best.peak_bytes() == crate::testing::brute_force_peak(&graph));
+        }
+        assert!(found * 10 >= all * 9, "{found} of {all}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! the other way round, the last ops of the one behind the other ops in the order of the other. The cut is a valley of
 //! the parent, a place where few bytes are live, either one of the lowest or one near its dearest step. **Mutation.**
 //! Blocks of ops move over the dearest step. **Decoding.** A child is replayed through the run-now rule (see `walk`), in
-//! a random direction, which is where most of the improvement comes from.
+//! a random direction.
 //!
 //! **Windows.** The other half of the work goes into exact windows: a stretch of a member around a dear step is an
 //! instance of its own (see `memory/instance`), solved by cuts, beams and exact search within a small budget; the
