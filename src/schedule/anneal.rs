@@ -1,222 +1,265 @@
-//! Annealing: moves single ops within their legal windows, and measures only what a move changes.
+//! Annealing: moves ops and blocks of ops within their legal windows, and measures only what a move changes.
 //!
-//! **Energy.** The peak alone is a plateau: most moves leave it where it is. So the energy is the overflow above a
-//! target, the sum over all steps of max(0, cost − target), with the target a little below the best peak known. Energy
-//! 0 means a better peak; it is kept, and the target is lowered.
+//! **Energy.** The peak alone is a plateau: most moves leave it where it is. So the energy is
+//! peak + unit · log2(weight), where a step that lies d bytes below the peak weighs 2^(−d / unit): first the peak, then
+//! how many steps are how near to it. The unit is a fraction of the distance between the best peak and the bound.
 //!
-//! **Move.** An op is taken from its place and put at another place between its last predecessor and its first
-//! successor, at most `REACH` steps away. Half the moves start at a step above the target.
+//! **Move.** A block of one or a few ops that stand in a row goes to another place between the last of its predecessors
+//! and the first of its successors. Most moves start near a dear step, drawn by weight, and carry a block over it.
+//! Distances are drawn so that each magnitude is as likely as any other.
 //!
-//! **Measuring a move.** Only the steps between the two places change, and which op is the last to touch a storage
-//! changes only for storages that the moved op touches. So the steps of the window are replayed from the live bytes
-//! before it: O(w d) for a window of w steps of degree d, against O(n + m) for a whole evaluation.
+//! **Measuring a move.** See `line` (which leaves change) and `tree` (what they add up to): O((k + d) log n) for a
+//! block of k ops that have d operands and neighbours, however far it goes. Two things come on top, both rare: where no
+//! slot is free, ops make room, never more than lie between the two places; and when the last toucher of a storage
+//! moves down, all touchers of the storage are looked at.
 //!
-//! **Invariants.** The order is topological after every move. `live_before` and `cost` are those that the evaluator
-//! finds for the order (a debug assertion, and every new best is measured by the evaluator).
+//! **Cooling.** A run begins at the best order and cools down to nothing over its share of work. Runs begin at different
+//! heats in turn; it ends when none of the heats has brought anything
+//! that counts, when the best order is proven optimal, or
+//! when the budget is spent. The best order on the way is kept, not only the last one.
 //!
-//! Deterministic: one generator (Xoshiro256++), seeded by the search. Limits: it proves nothing.
+//! Deterministic: one generator (Xoshiro256++), seeded by the search; powers and logarithms are computed by the crate
+//! itself, so that they are the same everywhere. Limits: it proves nothing; graphs of more than 2^60 bytes in all are
+//! left alone.
 //!
-//! Source: Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated annealing", Science 220, 1983.
+//! Source: Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated annealing", Science 220, 1983; the powers are after
+//! Schraudolph, "A fast, compact approximation of the exponential function", Neural Computation 11, 1999.
+
+mod line;
+mod tree;
 
 use super::Best;
-use super::greedy::ranks;
-use crate::id::{OpId, StorageId};
-use crate::memory::instance::{Instance, Sums};
+use crate::id::OpId;
+use crate::memory::instance::Instance;
 use crate::search::Search;
+use line::{Block, Line};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use tree::{exp2, log2};
 
-/// The most steps that one move carries an op.
-const REACH: usize = 256;
+/// The distance between bound and best peak, divided by the heats at which runs begin.
+const HEATS: [f64; 4] = [256.0, 64.0, 16.0, 1024.0];
 
-/// Targets stand this fraction of the distance between bound and best peak below the best peak.
-const TARGET_FRACTION: u64 = 16;
+/// What is gained counts when it is at least the same distance, divided by this.
+const LEAST_GAIN: u64 = 1_000;
 
-/// Moves in one run at one target, for each op.
-const MOVES_PER_OP: u64 = 400;
+/// The same distance, divided by the unit of the energy.
+const UNITS: f64 = 64.0;
 
-/// Anneals the best order until it is proven optimal, no target is reached any more, or the budget is spent.
+/// The most work units in one run, for each op.
+const WORK_PER_OP: u64 = 8_000;
+
+/// The most slots between a dear step and the block that a move begins with, and the farthest that it goes.
+const REACH: usize = 512;
+
+/// The most ops of a block.
+const MOST_OPS: usize = 12;
+
+/// Graphs of more bytes are left alone.
+const MOST_BYTES: u64 = 1 << 60;
+
+/// Anneals the best order until it is proven optimal, no heat brings anything better, or the budget is spent.
 pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
-    let graph = best.instance();
-    let n = graph.n_ops();
-    if n < 2 {
+    let instance = best.instance();
+    let n = instance.n_ops();
+    if n < 2 || total_bytes(instance) > MOST_BYTES {
         return;
     }
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(search.seed() ^ 0x616e_6e65_616c);
-    while !best.is_optimal() {
-        let gap = best.peak_bytes() - best.bound.bytes();
-        let target = best.peak_bytes() - gap.div_ceil(TARGET_FRACTION);
-        let mut state = State::new(graph, best.order(), target);
-        let reached = state.run(MOVES_PER_OP * n as u64, &mut rng, search);
-        let improved = reached && best.offer(state.order);
-        if !improved {
+    let mut stale = 0;
+    for heat in HEATS.into_iter().cycle() {
+        if best.is_optimal() || stale == HEATS.len() {
             return;
         }
+        let before = best.peak_bytes();
+        let gap = (before - best.bound.bytes()) as f64;
+        let mut line = Line::new(instance, best.order(), (gap / UNITS).max(1.0));
+        // What is left is enough for the heats that have not failed yet.
+        let share = search.remaining_work() / (HEATS.len() - stale) as u64;
+        let work = (WORK_PER_OP * n as u64).min(share);
+        let run = Run { heat: gap / heat, least_gain: gap / 64.0, floor: best.bound.bytes(), work };
+        let order = run.cool(&mut line, &mut rng, search);
+        best.offer(order);
+        let gain = before - best.peak_bytes();
+        stale = if gain > 0 && gain >= (before - best.bound.bytes()) / LEAST_GAIN { 0 } else { stale + 1 };
         search.tell("anneal", best.peak_bytes(), best.bound.bytes());
+        if search.stopped().is_some() {
+            return;
+        }
     }
 }
 
-/// An order with its profile.
-struct State<'g> {
-    graph: &'g Instance,
-    order: Vec<OpId>,
-    place: Vec<u32>,
-    /// For each storage the op that touches it last (its creator where nobody touches it).
-    last: Vec<Option<OpId>>,
-    /// Live bytes before each step.
-    live_before: Vec<u64>,
-    cost: Vec<u64>,
-    target: u64,
-    energy: u128,
-    /// Bytes of graph inputs that nobody reads: live at step 0 only.
-    unused: u64,
+/// No sum of what is live or needed exceeds it.
+fn total_bytes(instance: &Instance) -> u64 {
+    let ops = instance.ops().map(|op| instance.sums(op).created.saturating_add(instance.sums(op).workspace));
+    let given = instance.start_bytes().saturating_add(instance.unused_bytes());
+    ops.fold(given, u64::saturating_add)
 }
 
-impl<'g> State<'g> {
-    fn new(graph: &'g Instance, order: &[OpId], target: u64) -> Self {
-        let n = order.len();
-        let mut state = Self {
-            graph,
-            order: order.to_vec(),
-            place: ranks(order),
-            last: vec![None; graph.n_storages()],
-            live_before: vec![0; n],
-            cost: vec![0; n],
-            target,
-            energy: 0,
-            unused: graph.unused_bytes(),
-        };
-        for storage in graph.storages() {
-            state.last[storage.index()] = state.find_last(storage);
-        }
-        state.live_before[0] = graph.start_bytes();
-        state.energy = state.replay(0, n - 1);
-        state
-    }
+/// How one run goes.
+struct Run {
+    /// The temperature at which it begins, in bytes.
+    heat: f64,
+    /// By how much the peak must have fallen for the order to be written down before the end of the run.
+    least_gain: f64,
+    /// No peak is below.
+    floor: u64,
+    /// Work units.
+    work: u64,
+}
 
-    fn find_last(&self, storage: StorageId) -> Option<OpId> {
-        let touchers = self.graph.touchers(storage).iter();
-        touchers.max_by_key(|op| self.place[op.index()]).copied().or_else(|| self.graph.creator(storage))
-    }
-
-    fn overflow(&self, step: usize) -> u128 {
-        u128::from(self.cost[step].saturating_sub(self.target))
-    }
-
-    /// Recomputes steps `from..=to` from the live bytes before `from`; the overflow of those steps.
-    fn replay(&mut self, from: usize, to: usize) -> u128 {
-        let graph = self.graph;
-        let mut live = self.live_before[from];
-        let mut overflow = 0;
-        for step in from..=to {
-            let op = self.order[step];
-            let dies = |s: StorageId| self.last[s.index()] == Some(op);
-            self.live_before[step] = live;
-            let Sums { created, dead, kept: _, workspace } = graph.sums(op);
-            let touched = graph.touches(op).iter();
-            let dying = dead + touched.filter(|s| dies(**s)).map(|s| graph.bytes(*s)).sum::<u64>();
-            let extra = if step == 0 { self.unused } else { 0 };
-            self.cost[step] = live + created + workspace + extra - graph.savable_bytes(op, dies);
-            live = live + created - dying;
-            overflow += self.overflow(step);
-        }
-        overflow
-    }
-
-    /// Makes up to `moves` moves; whether an order without overflow was reached.
-    fn run(&mut self, moves: u64, rng: &mut Xoshiro256PlusPlus, search: &mut Search<'_>) -> bool {
-        let start = self.energy as f64 / 20.0;
-        for done in 0..moves {
-            if self.energy == 0 {
-                return true;
-            }
-            let temperature = start * (1.0 - done as f64 / moves as f64).powi(3);
-            let Some((from, to)) = self.pick(rng) else {
-                if !search.spend(1) {
-                    return false;
+impl Run {
+    /// The best order on the way.
+    fn cool(&self, line: &mut Line<'_>, rng: &mut Xoshiro256PlusPlus, search: &mut Search<'_>) -> Vec<OpId> {
+        let mut least = line.peak();
+        let mut order = line.order();
+        let mut block = Block::default();
+        let (mut peak, mut log_weight) = (line.peak(), log2(line.weight()));
+        let unit = line.unit();
+        let mut spent = 0;
+        while spent < self.work && u64::try_from(peak).is_ok_and(|peak| peak > self.floor) {
+            if let Some(to) = pick(line, &mut block, rng) {
+                line.shift(&block, to);
+                let (next_peak, next_log_weight) = (line.peak(), log2(line.weight()));
+                let rise = (next_peak - peak) as f64 + unit * (next_log_weight - log_weight);
+                let left = 1.0 - spent as f64 / self.work as f64;
+                let heat = self.heat * left * left * left;
+                if rise <= 0.0 || rng.random::<f64>() < exp2(-rise / heat.max(f64::MIN_POSITIVE)) {
+                    line.commit();
+                    (peak, log_weight) = (next_peak, next_log_weight);
+                } else {
+                    line.undo();
                 }
-                continue;
+                if ((least - peak) as f64) >= self.least_gain.max(1.0) {
+                    least = peak;
+                    order = line.order();
+                    spent += order.len() as u64 / 8;
+                    search.spend(order.len() as u64 / 8);
+                }
+            }
+            let work = line.take_work() + 1;
+            spent += work;
+            if !search.spend(work) {
+                break;
+            }
+        }
+        if line.peak() < least { line.order() } else { order }
+    }
+}
+
+/// Picks a block, and the slot that it is to go to.
+fn pick(line: &mut Line<'_>, block: &mut Block, rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
+    let n_slots = line.n_slots();
+    let dear = (rng.random_range(0..8) != 0).then(|| line.draw_dear(rng));
+    let at = match dear {
+        None => rng.random_range(0..n_slots),
+        Some(dear) => {
+            let distance = magnitude(REACH, rng) - 1;
+            if rng.random::<bool>() { dear.saturating_sub(distance) } else { (dear + distance).min(n_slots - 1) }
+        }
+    };
+    let length = if rng.random::<bool>() { 1 } else { magnitude(MOST_OPS, rng) };
+    line.block(at, length, block);
+    let &mut Block { first, last, low, high, .. } = block;
+    // Over the dear step, if the block may go there.
+    match dear {
+        Some(dear) if last < dear && dear <= high => Some((dear + magnitude(REACH, rng) - 1).min(high)),
+        Some(dear) if dear < first && low <= dear => Some((dear + 1).saturating_sub(magnitude(REACH, rng)).max(low)),
+        _ => {
+            let (down, up) = (first - low, high - last);
+            let goes_up = match (down, up) {
+                (0, 0) => return None,
+                (0, _) => true,
+                (_, 0) => false,
+                _ => rng.random::<bool>(),
             };
-            let (low, high) = (from.min(to), from.max(to));
-            let before: u128 = (low..=high).map(|step| self.overflow(step)).sum();
-            self.shift(from, to);
-            let after = self.replay(low, high);
-            let rise = after as f64 - before as f64;
-            if rise <= 0.0 || rng.random::<f64>() < (-rise / temperature).exp() {
-                self.energy = self.energy - before + after;
-            } else {
-                self.shift(to, from);
-                self.replay(low, high);
-            }
-            if !search.spend(6 * (high - low + 1) as u64) {
-                return false;
-            }
+            let distance = magnitude(if goes_up { up } else { down }.min(REACH), rng);
+            Some(if goes_up { last + distance } else { first - distance })
         }
-        self.energy == 0
     }
+}
 
-    /// A legal move: an op's place, and another place that it may take.
-    fn pick(&self, rng: &mut Xoshiro256PlusPlus) -> Option<(usize, usize)> {
-        let n = self.order.len();
-        let mut from = rng.random_range(0..n);
-        if rng.random::<bool>() {
-            // A step above the target, and an op near it.
-            let hot = (0..32).map(|_| rng.random_range(0..n)).find(|step| self.cost[*step] > self.target);
-            from = hot.map_or(from, |hot| (hot + rng.random_range(0..9)).saturating_sub(4).min(n - 1));
-        }
-        let op = self.order[from];
-        let places = |ops: &'g [OpId]| ops.iter().map(|op| self.place[op.index()] as usize);
-        let low = places(self.graph.predecessors(op)).max().map_or(0, |p| p + 1).max(from.saturating_sub(REACH));
-        let high = places(self.graph.successors(op)).min().map_or(n - 1, |p| p - 1).min(from + REACH);
-        if low >= high {
-            return None;
-        }
-        let to = rng.random_range(low..high);
-        Some((from, if to >= from { to + 1 } else { to }))
-    }
-
-    /// Moves the op at place `from` to place `to`; the ops between move up or down by one.
-    fn shift(&mut self, from: usize, to: usize) {
-        let op = self.order[from];
-        if from < to {
-            self.order[from..=to].rotate_left(1);
-        } else {
-            self.order[to..=from].rotate_right(1);
-        }
-        for step in from.min(to)..=from.max(to) {
-            self.place[self.order[step].index()] = u32::try_from(step).unwrap_or(u32::MAX);
-        }
-        // Only storages that the moved op touches can get another last toucher.
-        for &storage in self.graph.touches(op) {
-            self.last[storage.index()] = self.find_last(storage);
-        }
-    }
+/// A number from 1 to `most`, small ones with more chance: every power of two is as likely as any other.
+fn magnitude(most: usize, rng: &mut Xoshiro256PlusPlus) -> usize {
+    let power = rng.random_range(0..=most.max(1).ilog2());
+    rng.random_range(1usize << power..1usize << (power + 1)).min(most)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Profile;
-    use crate::schedule::Step;
     use crate::testing::{Family, GraphShape, random_graph};
 
     #[test]
     fn a_moved_profile_is_the_one_that_the_evaluator_finds() {
         let mut moves = 0;
-        for seed in 0..40 {
+        for seed in 0..80 {
+            let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 5 + (seed % 40) as usize).with_everything();
+            let graph = random_graph(seed, &shape);
+            let instance = Instance::of(&graph);
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let given: Vec<OpId> = instance.ops().collect();
+            let mut line = Line::new(&instance, &given, 3.0);
+            let mut block = Block::default();
+            let mut kept = line.clone();
+            for _ in 0..100 {
+                let Some(to) = pick(&mut line, &mut block, &mut rng) else { continue };
+                moves += 1;
+                line.shift(&block, to);
+                line.assert_true();
+                if rng.random::<bool>() {
+                    line.commit();
+                    kept = line.clone();
+                } else {
+                    line.undo();
+                    line.assert_same(&kept);
+                }
+            }
+        }
+        assert!(moves > 5000, "{moves} moves");
+    }
+
+    #[test]
+    fn it_repeats_itself_and_any_budget_will_do() {
+        for seed in 0..12 {
             let shape = GraphShape::new(Family::ALL[(seed % 4) as usize], 30).with_everything();
             let graph = random_graph(seed, &shape);
-            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-            let mut state = State::new(&graph, graph.given_order(), 0);
-            for _ in 0..400 {
-                let Some((from, to)) = state.pick(&mut rng) else { continue };
-                moves += 1;
-                state.shift(from, to);
-                state.replay(from.min(to), from.max(to));
+            let instance = Instance::of(&graph);
+            let given = Best::given(&instance).peak_bytes();
+            for work in [0, 1, 100, 100_000] {
+                let run = || {
+                    let mut best = Best::given(&instance);
+                    improve(&mut best, &mut Search::new().with_seed(seed).with_work_budget(work));
+                    (best.peak_bytes(), best.order().to_vec())
+                };
+                let (peak, order) = run();
+                assert!(peak <= given, "seed {seed}, work {work}");
+                assert_eq!(run(), (peak, order), "seed {seed}, work {work}");
             }
-            let profile = Profile::of(&graph, &Step::plain(&state.order)).expect("moves are legal");
-            assert_eq!(state.cost, profile.used_bytes().collect::<Vec<_>>(), "seed {seed}");
         }
-        assert!(moves > 2000, "{moves} moves");
+    }
+
+    #[test]
+    fn it_finds_the_least_peak_of_small_graphs() {
+        let (mut found, mut all) = (0, 0);
+        for seed in 0..40 {
+            let graph = random_graph(seed, &GraphShape::new(Family::ALL[(seed % 4) as usize], 8).with_everything());
+            let instance = Instance::of(&graph);
+            let mut best = Best::given(&instance);
+            improve(&mut best, &mut Search::new().with_work_budget(1_000_000));
+            all += 1;
+            found += u32::from(best.peak_bytes() == crate::testing::brute_force_peak(&graph));
+        }
+        assert!(found * 10 >= all * 9, "{found} of {all}");
+    }
+
+    #[test]
+    fn powers_and_logarithms_are_inverse() {
+        for x in [1.0, 1.5, 2.0, 3.0, 1000.0] {
+            assert!((exp2(-log2(x)) * x - 1.0).abs() < 0.13, "{x}");
+            assert!((log2(x) - f64::log2(x)).abs() < 0.09, "{x}");
+        }
+        assert_eq!(exp2(-3.0).to_bits(), 0.125f64.to_bits());
+        assert_eq!(exp2(-1e300).to_bits(), 0.0f64.to_bits());
     }
 }
