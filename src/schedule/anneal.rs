@@ -13,10 +13,9 @@
 //! slot is free, ops make room, never more than lie between the two places; and when the last toucher of a storage
 //! moves down, all touchers of the storage are looked at.
 //!
-//! **Cooling.** A run begins at the best order and cools down to nothing over its share of work. Runs begin at different
-//! heats in turn; it ends when none of the heats has brought anything
-//! that counts, when the best order is proven optimal, or
-//! when the budget is spent. The best order on the way is kept, not only the last one.
+//! **Cooling.** A run begins at the best order and cools down to nothing over its share of work. Runs begin at
+//! different heats in turn; it ends when none of the heats has brought anything that counts, when the best order is
+//! proven optimal, or when the budget is spent. The best order on the way is kept, not only the last one.
 //!
 //! Deterministic: one generator (Xoshiro256++), seeded by the search; powers and logarithms are computed by the crate
 //! itself, so that they are the same everywhere. Limits: it proves nothing; graphs of more than 2^60 bytes in all are
@@ -49,6 +48,9 @@ const UNITS: f64 = 64.0;
 /// The most work units in one run, for each op.
 const WORK_PER_OP: u64 = 8_000;
 
+/// Runs of less work for each op are left alone: to set them up would be most of it.
+const LEAST_WORK_PER_OP: u64 = 8;
+
 /// The most slots between a dear step and the block that a move begins with, and the farthest that it goes.
 const REACH: usize = 512;
 
@@ -77,6 +79,9 @@ pub(super) fn improve(best: &mut Best<'_>, search: &mut Search<'_>) {
         // What is left is enough for the heats that have not failed yet.
         let share = search.remaining_work() / (HEATS.len() - stale) as u64;
         let work = (WORK_PER_OP * n as u64).min(share);
+        if work < LEAST_WORK_PER_OP * n as u64 {
+            return;
+        }
         let run = Run { heat: gap / heat, least_gain: gap / 64.0, floor: best.bound.bytes(), work };
         let order = run.cool(&mut line, &mut rng, search);
         best.offer(order);

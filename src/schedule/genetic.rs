@@ -8,27 +8,27 @@
 //! **Crossover** (see `vary`). The first k ops of one parent, then the other ops in the order of the other parent; or
 //! the other way round, the last ops of the one behind the other ops in the order of the other. The cut is a valley of
 //! the parent, a place where few bytes are live, either one of the lowest or one near its dearest step. **Mutation.**
-//! Blocks of ops move over the dearest step. **Decoding.** A child is replayed through the run-now rule (see `walk`), in
-//! a random direction.
+//! Blocks of ops move over the dearest step. **Decoding.** A child is replayed through the run-now rule (see `walk`),
+//! in a random direction.
 //!
 //! **Windows.** The other half of the work goes into exact windows: a stretch of a member around a dear step is an
 //! instance of its own (see `memory/instance`), solved by cuts, beams and exact search within a small budget; the
 //! member with its new stretch is a child.
 //!
-//! **Islands.** The population lives on islands in a ring. A child takes the place of the least fit of its island, if it
-//! is fitter and no other there has the same profile. From time to time the fittest of each island is copied to the
+//! **Islands.** The population lives on islands in a ring. A child takes the place of the least fit of its island, if
+//! it is fitter and no other there has the same profile. From time to time the fittest of each island is copied to the
 //! next. A population ends when nothing has improved for a while. If it has brought a lower peak, a new one is founded
 //! around the best order; else the search ends.
 //!
-//! **The first population.** The best order so far, the list orders of every rule in both directions, random depth-first
-//! orders, the best order with its ranks perturbed, and random ranks.
+//! **The first population.** The best order so far, the list orders of every rule in both directions, random
+//! depth-first orders, the best order with its ranks perturbed, and random ranks.
 //!
-//! **Budget.** The population is as large as the work allows for some generations; where there is not even work for one,
-//! only windows of the best order are tried, after the list orders if these are affordable.
+//! **Budget.** The population is as large as the work allows for some generations; where there is not even work for
+//! one, only windows of the best order are tried, after the list orders if these are affordable.
 //!
 //! Complexity: O(c (n + m) log n + w) for c children of n ops and m operands, and work w in windows; space O(p n) for p
-//! members. Deterministic: one generator (Xoshiro256++), seeded by the search; all fitness is in whole numbers, and ties
-//! go to the older member. Limits: it proves nothing about the peak beyond the forced-live bound.
+//! members. Deterministic: one generator (Xoshiro256++), seeded by the search; all fitness is in whole numbers, and
+//! ties go to the older member. Limits: it proves nothing about the peak beyond the forced-live bound.
 //!
 //! Source: Holland, "Adaptation in Natural and Artificial Systems", 1975; islands: Tanese, "Distributed genetic
 //! algorithms", ICGA 1989; the crossover is the one-point order crossover for precedence-constrained sequences. The

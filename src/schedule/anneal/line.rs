@@ -1,12 +1,13 @@
 //! An order in a row of slots, with its profile in a segment tree.
 //!
-//! **Slots.** There are more slots than ops, and the free ones lie between the ops. An op that goes elsewhere leaves its
-//! slot free and takes one that is free; where none is, the ops from there to the nearest free slot move up by one. The
-//! slot that the op leaves is free too, so that never more ops move than lie between the two places, and mostly none.
+//! **Slots.** There are more slots than ops, and the free ones lie between the ops. An op that goes elsewhere leaves
+//! its slot free and takes one that is free; where none is, the ops from there to the nearest free slot move up by one.
+//! The slot that the op leaves is free too, so that never more ops move than lie between the two places, and mostly
+//! none.
 //!
 //! **What changes.** A leaf of the tree depends on the op in its slot, and on which storages die with it. So a leaf is
-//! computed anew when an op has come to its slot or left it, and when its op has become the last toucher of a storage or
-//! ceased to be: that can happen only for storages that a moved op touches, to that op, the last toucher before, and
+//! computed anew when an op has come to its slot or left it, and when its op has become the last toucher of a storage
+//! or ceased to be: that can happen only for storages that a moved op touches, to that op, the last toucher before, and
 //! the last toucher after. Takeovers in place hang on the same deaths. What is live at the first step only is in the
 //! leaf of the op that comes first.
 //!

@@ -8,8 +8,8 @@
 //! **Weight.** A step that lies d bytes below the dearest one counts 2^(−d / unit). So the weight is between 1 and the
 //! number of steps, and steps many units below the peak count nothing.
 //!
-//! **Invariant.** Every inner node is `join` of its two halves, in floating-point arithmetic too: the tree is a function
-//! of its leaves.
+//! **Invariant.** Every inner node is `join` of its two halves, in floating-point arithmetic too: the tree is a
+//! function of its leaves.
 //!
 //! Complexity: O(log n) for a change or a draw; O(n) space.
 
