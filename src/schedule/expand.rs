@@ -140,7 +140,7 @@ impl<'i> Expander<'i> {
     /// The first state: nothing has run but what the rules run at once.
     pub(super) fn start(&mut self, bound: u64) -> Child {
         self.walk.reset();
-        let mut child = Child { level: bound.max(self.walk.forced_bytes()), ..Child::default() };
+        let mut child = Child { level: bound.max(self.walk.ends_bytes()), ..Child::default() };
         self.blocked.clear();
         self.maybe.clear();
         self.walk.ready_into(&mut self.maybe);

@@ -4,13 +4,12 @@ use super::dp::Exact;
 use super::expand::Rules;
 use super::greedy::ranks;
 use super::walk::{Direction, Walk};
-use super::{Best, Strategy, reduce};
+use super::{Best, reduce};
 use crate::graph::Graph;
 use crate::id::{OpId, StorageId};
 use crate::memory::bound::{Bound, Cones, forced_live_bytes};
 use crate::memory::cut::{Network, Side};
 use crate::memory::instance::Instance;
-use crate::schedule;
 use crate::search::Search;
 use crate::testing::{Family, GraphShape, brute_force_peak, random_graph};
 use rand::{RngExt, SeedableRng};
@@ -74,8 +73,7 @@ impl<'i> Sets<'i> {
     }
 
     fn may_run(&self, set: usize, op: OpId) -> bool {
-        set >> op.index() & 1 == 0
-            && self.instance.predecessors(op).iter().all(|p| set >> p.index() & 1 == 1)
+        set >> op.index() & 1 == 0 && self.instance.predecessors(op).iter().all(|p| set >> p.index() & 1 == 1)
     }
 
     /// For each closed set the least peak of what comes after it.

@@ -5,8 +5,8 @@
 //! - **Followers.** An op that allocates nothing (a view, a statistic that was rounded away), and that has one
 //!   predecessor p, runs right after p. Proof: moved there it only frees earlier; its own step costs what is live after
 //!   p, which is no more than p's step costs.
-//! - **Leaders.** An op that touches nothing that can die, needs no workspace, and has one successor t, runs right
-//!   before t. Proof: moved there it only allocates later; its own step costs what is live before t together with what
+//! - **Leaders.** An op that touches nothing that can die, needs no workspace, has one successor t, and creates only what
+//!   t alone touches or what is kept, runs right before t. Proof: moved there it only allocates later; its own step costs what is live before t together with what
 //!   it creates, and t's step costs at least that. What it creates is t's alone, so for the others it is workspace of
 //!   t.
 //!
@@ -159,6 +159,12 @@ impl Merger<'_> {
             .flat_map(|m| instance.creates(*m).iter().copied())
             .filter(|s| !self.gone[s.index()])
             .collect();
+        // An op that only waits for the successor may touch it too.
+        for s in &created {
+            if instance.touchers(*s).iter().any(|t| self.find(*t) != after) {
+                return false;
+            }
+        }
         let pairs = &self.pairs[after.index()];
         let mut taken_over = 0;
         for pair in pairs.iter().filter(|pair| created.contains(&pair.from)) {
