@@ -6,3 +6,4 @@ mod cli;
 mod corpus;
 mod layering;
 mod strategies;
+mod traps;
