@@ -1,0 +1,299 @@
+//! The state of a niche search: floors of sections, least offsets of items, and what follows from them.
+
+use super::super::part::Part;
+
+/// An item as the search sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) left: u32,
+    pub(super) right: u32,
+    pub(super) bytes: u64,
+    /// Equal for items that are equal.
+    pub(super) class: u32,
+}
+
+/// A value before it was changed.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Floor(u32, u64),
+    Least(u32, u64),
+    Placed(u32),
+}
+
+/// Floors and least offsets.
+///
+/// Invariants, whenever [`State::place`] or [`State::lift`] has returned `Ok`, for every item that is not placed and
+/// every section that such an item covers:
+/// 1. the least offset of an item is the greatest floor of its sections;
+/// 2. the floor of a section is the least of the least offsets of its items that are not placed;
+/// 3. the floor of a section and the bytes that are still to be placed there fit under the capacity.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) capacity: u64,
+    pub(super) floor: Vec<u64>,
+    /// Bytes that are still to be placed in each section.
+    pub(super) rest: Vec<u64>,
+    pub(super) least: Vec<u64>,
+    /// The items that are not placed, as bits.
+    unplaced: Vec<u64>,
+    /// The items of each section, as bits, in `n_words` words.
+    cover: Vec<u64>,
+    n_words: usize,
+    /// The words of each section that are not 0: first, and first after.
+    words: Vec<(u32, u32)>,
+    trail: Vec<Change>,
+    raised: Vec<u32>,
+    dirty: Vec<u32>,
+    is_raised: Vec<bool>,
+    is_dirty: Vec<bool>,
+    /// Items and sections looked at since the count was last taken.
+    pub(super) visits: u64,
+}
+
+/// The section in which something does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full(pub(super) usize);
+
+impl State {
+    pub(super) fn new(part: &Part, capacity: u64) -> Self {
+        let (n, n_sections) = (part.items.len(), part.n_sections());
+        let n_words = n.div_ceil(64);
+        let mut cover = vec![0u64; n_words * n_sections];
+        let mut words = vec![(u32::MAX, 0u32); n_sections];
+        let mut pieces: Vec<Piece> = Vec::with_capacity(n);
+        let mut class = 0;
+        for (i, item) in part.items.iter().enumerate() {
+            class += u32::from(i > 0 && part.items[i - 1] != *item);
+            for s in item.left..item.right {
+                cover[s * n_words + i / 64] |= 1 << (i % 64);
+                let word = u32_of(i / 64);
+                words[s] = (words[s].0.min(word), words[s].1.max(word + 1));
+            }
+            pieces.push(Piece { left: u32_of(item.left), right: u32_of(item.right), bytes: item.bytes, class });
+        }
+        let mut unplaced = vec![u64::MAX; n_words];
+        if !n.is_multiple_of(64) {
+            unplaced[n_words - 1] = (1 << (n % 64)) - 1;
+        }
+        Self {
+            pieces,
+            capacity,
+            floor: vec![0; n_sections],
+            rest: part.load.clone(),
+            least: vec![0; n],
+            unplaced,
+            cover,
+            n_words,
+            words,
+            trail: Vec::new(),
+            raised: Vec::new(),
+            dirty: Vec::new(),
+            is_raised: vec![false; n_sections],
+            is_dirty: vec![false; n_sections],
+            visits: 0,
+        }
+    }
+
+    pub(super) fn n_sections(&self) -> usize {
+        self.floor.len()
+    }
+
+    /// The items of a section that are not placed, ascending.
+    pub(super) fn waiting(&self, section: usize) -> Waiting<'_> {
+        let (first, end) = self.words[section];
+        let (first, end) = (first as usize, end as usize);
+        let cover = &self.cover[section * self.n_words..][first..end];
+        Waiting { cover, unplaced: &self.unplaced[first..end], word: 0, bits: cover[0] & self.unplaced[first], first }
+    }
+
+    /// Whether an item that is not placed covers both the section and the one before it.
+    pub(super) fn is_joined(&self, section: usize) -> bool {
+        let (a, b) = (self.words[section - 1], self.words[section]);
+        let (first, end) = (a.0.max(b.0) as usize, a.1.min(b.1) as usize);
+        let (before, after) = (&self.cover[(section - 1) * self.n_words..], &self.cover[section * self.n_words..]);
+        (first..end).any(|w| before[w] & after[w] & self.unplaced[w] != 0)
+    }
+
+    /// Visits the items that are not placed and lie within a range of sections that no such item crosses the ends of.
+    pub(super) fn waiting_within(&self, first: usize, end: usize, visit: impl FnMut(usize)) {
+        self.waiting_overlapping(first, end, visit);
+    }
+
+    /// Visits the items that are not placed and cover a section of the range.
+    pub(super) fn waiting_overlapping(&self, first: usize, end: usize, mut visit: impl FnMut(usize)) {
+        let from = self.words[first..end].iter().map(|w| w.0).min().unwrap_or(0) as usize;
+        let to = self.words[first..end].iter().map(|w| w.1).max().unwrap_or(0) as usize;
+        for word in from..to {
+            let mut bits = self.unplaced[word];
+            while bits != 0 {
+                let i = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let piece = &self.pieces[i];
+                if (piece.left as usize) < end && piece.right as usize > first {
+                    visit(i);
+                }
+            }
+        }
+    }
+
+    /// A mark to go back to.
+    pub(super) fn mark(&self) -> usize {
+        self.trail.len()
+    }
+
+    /// Goes back to a mark.
+    pub(super) fn undo(&mut self, mark: usize) {
+        while self.trail.len() > mark {
+            match self.trail.pop() {
+                Some(Change::Floor(s, old)) => self.floor[s as usize] = old,
+                Some(Change::Least(i, old)) => self.least[i as usize] = old,
+                Some(Change::Placed(i)) => {
+                    let piece = self.pieces[i as usize];
+                    self.unplaced[i as usize / 64] |= 1 << (i % 64);
+                    for rest in &mut self.rest[piece.left as usize..piece.right as usize] {
+                        *rest += piece.bytes;
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Places an item at its least offset, which is the floor of all of its sections.
+    pub(super) fn place(&mut self, i: usize) -> Result<(), Full> {
+        let piece = self.pieces[i];
+        let top = self.least[i] + piece.bytes;
+        self.trail.push(Change::Placed(u32_of(i)));
+        self.unplaced[i / 64] &= !(1 << (i % 64));
+        for s in piece.left as usize..piece.right as usize {
+            self.rest[s] -= piece.bytes;
+            if self.rest[s] > 0 {
+                self.set_floor(s, top);
+                self.mark_dirty(s);
+            }
+        }
+        self.propagate()
+    }
+
+    /// Raises the floor of a section.
+    pub(super) fn lift(&mut self, section: usize, floor: u64) -> Result<(), Full> {
+        self.set_floor(section, floor);
+        self.mark_dirty(section);
+        self.propagate()
+    }
+
+    fn set_floor(&mut self, section: usize, floor: u64) {
+        self.trail.push(Change::Floor(u32_of(section), self.floor[section]));
+        self.floor[section] = floor;
+        if !std::mem::replace(&mut self.is_raised[section], true) {
+            self.raised.push(u32_of(section));
+        }
+    }
+
+    fn mark_dirty(&mut self, section: usize) {
+        if !std::mem::replace(&mut self.is_dirty[section], true) {
+            self.dirty.push(u32_of(section));
+        }
+    }
+
+    fn propagate(&mut self) -> Result<(), Full> {
+        let result = self.propagate_all();
+        for s in self.raised.drain(..) {
+            self.is_raised[s as usize] = false;
+        }
+        for s in self.dirty.drain(..) {
+            self.is_dirty[s as usize] = false;
+        }
+        result
+    }
+
+    fn propagate_all(&mut self) -> Result<(), Full> {
+        loop {
+            if let Some(s) = self.raised.pop() {
+                let s = s as usize;
+                self.is_raised[s] = false;
+                self.raise_items(s)?;
+            } else if let Some(s) = self.dirty.pop() {
+                let s = s as usize;
+                self.is_dirty[s] = false;
+                let floor = self.floor[s];
+                let mut lowest = u64::MAX;
+                let mut visits = 0;
+                for i in self.waiting(s) {
+                    visits += 1;
+                    lowest = lowest.min(self.least[i]);
+                    if lowest <= floor {
+                        break;
+                    }
+                }
+                self.visits += visits;
+                if lowest > floor && lowest < u64::MAX {
+                    self.set_floor(s, lowest);
+                }
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Raises the least offsets of a section's items to its floor.
+    fn raise_items(&mut self, s: usize) -> Result<(), Full> {
+        let floor = self.floor[s];
+        if floor > self.capacity || self.rest[s] > self.capacity - floor {
+            return Err(Full(s));
+        }
+        let (first, end) = self.words[s];
+        for word in first as usize..end as usize {
+            let mut bits = self.cover[s * self.n_words + word] & self.unplaced[word];
+            while bits != 0 {
+                let i = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                self.visits += 1;
+                let old = self.least[i];
+                if old >= floor {
+                    continue;
+                }
+                self.trail.push(Change::Least(u32_of(i), old));
+                self.least[i] = floor;
+                let piece = self.pieces[i];
+                self.visits += u64::from(piece.right - piece.left) / 4;
+                for t in piece.left as usize..piece.right as usize {
+                    // The item may have been what held the floor of this section down.
+                    if self.floor[t] == old {
+                        self.mark_dirty(t);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Items as bits.
+pub(super) struct Waiting<'a> {
+    cover: &'a [u64],
+    unplaced: &'a [u64],
+    word: usize,
+    bits: u64,
+    first: usize,
+}
+
+impl Iterator for Waiting<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        while self.bits == 0 {
+            self.word += 1;
+            self.bits = *self.cover.get(self.word)? & self.unplaced[self.word];
+        }
+        let bit = self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        Some((self.first + self.word) * 64 + bit)
+    }
+}
+
+/// Positions fit in 32 bits: a search takes a few thousand items.
+pub(super) fn u32_of(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
