@@ -58,6 +58,7 @@ struct Goal {
     /// The frame whose option made the goal; it fails when the goal does.
     parent: u32,
     next: u32,
+    key: Key,
 }
 
 const NONE: u32 = u32::MAX;
@@ -73,7 +74,6 @@ struct Frame {
     mark: usize,
     n_goals: usize,
     goal: u32,
-    key: Key,
     first_choice: usize,
     next_choice: usize,
     end_choice: usize,
@@ -90,7 +90,7 @@ pub(super) struct Niche {
     goals: Vec<Goal>,
     choices: Vec<Choice>,
     pub(super) nodes: u64,
-    seed: u64,
+    seed: u64, round: u64, mode:u64,
 }
 
 impl Niche {
@@ -105,7 +105,7 @@ impl Niche {
             goals: Vec::new(),
             choices: Vec::new(),
             nodes: 0,
-            seed,
+            seed, round: 0, mode:0,
         }
     }
 
@@ -114,23 +114,22 @@ impl Niche {
         if self.totals.iter().any(|total| *total > self.state.capacity) {
             return Outcome::Impossible;
         }
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-        let end = self.nodes + n_nodes;
-        for round in 1.. {
-            self.prioritise(round, &mut random);
-            let limit = (self.nodes + RESTART * luby(round)).min(end);
+        let end = self.nodes.saturating_add(n_nodes);
+        loop {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(self.round));
+            self.round += 1; let round=self.round; self.mode= if opt(12)==0.0 {opt(11) as u64} else { match opt(12) as u64 {1=>[0,3][round as usize%2], 2=>[0,2][round as usize%2], 3=>[0,2,3][round as usize%3], 4=>[0,0,0,3][round as usize%4],5=>[0,0,0,0,0,0,3,2][round as usize%8],6=>[0,5,3,2][round as usize%4],7=>[0,0,3,0,2,0,0,5][round as usize%8],_=>0 } }; self.prioritise(round, &mut random);
+            let limit = (self.nodes + (if opt(4)>0.0 {opt(4) as u64} else {RESTART}) * luby(round)).min(end);
             match self.descend(limit, search) {
                 Outcome::Unknown if self.nodes >= end || search.stopped().is_some() => return Outcome::Unknown,
                 Outcome::Unknown => {}
                 outcome => return outcome,
             }
         }
-        Outcome::Unknown
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
     fn prioritise(&mut self, round: u64, random: &mut Xoshiro256PlusPlus) {
-        let weighted = round % 3 == 0;
+        let weighted = (opt(3)==0.0 && round % 3 == 0) || (opt(3)==2.0&& round%2==0) || (opt(3)==3.0&& round>1);
         let n = self.state.pieces.len();
         let mut keys: Vec<(f64, f64, f64)> = Vec::with_capacity(n);
         for piece in &self.state.pieces {
@@ -145,8 +144,13 @@ impl Niche {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|a, b| keys[*b].partial_cmp(&keys[*a]).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(b)));
         for (rank, i) in order.into_iter().enumerate() {
-            let noise = if round == 1 { 0.0 } else { NOISE * random.random::<f64>() };
-            self.priority[i] = (n - rank) as f64 / n as f64 + noise;
+            let noise = if round == 1 { 0.0 } else { (if opt(1)>0.0 {opt(1)} else {NOISE}) * random.random::<f64>() };
+            self.priority[i] = match (if round/2%2==0 {opt(0)} else {opt(9)}) as u64 { 0=>(n - rank) as f64 / n as f64 + noise,
+              1=> keys[i].0*(1.0+noise) + if round==1 {(n - rank) as f64*1e-6*keys[i].0} else {0.0},
+              2=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax*100.0+keys[i].1/wmax*1.0+keys[i].2/amax*0.01)*(1.0+noise) }
+              3=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax*10.0+keys[i].1/wmax*1.0+keys[i].2/amax*0.1)*(1.0+noise) }
+              _=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax).powf(opt(5))*(keys[i].1/wmax).powf(opt(6))*(keys[i].2/amax).powf(opt(7))*(1.0+noise) }
+            };
         }
     }
 
@@ -170,19 +174,17 @@ impl Niche {
                 return Outcome::Placed(self.state.least.clone());
             }
             self.nodes += 1;
-            let work = 1 + std::mem::take(&mut self.state.visits) / 64;
+            let work = 40 + std::mem::take(&mut self.state.visits) / 2;
             if self.nodes >= limit || !search.spend(work) {
                 return Outcome::Unknown;
             }
             let goal = self.goals[agenda as usize];
             let first_choice = self.choices.len();
             self.branch(goal.first as usize, goal.end as usize);
-            let key = self.key(goal.first as usize, goal.end as usize);
             self.frames.push(Frame {
                 mark: self.state.mark(),
                 n_goals: self.goals.len(),
                 goal: agenda,
-                key,
                 first_choice,
                 next_choice: first_choice,
                 end_choice: self.choices.len(),
@@ -193,7 +195,7 @@ impl Niche {
                 let frame = &mut self.frames[at];
                 let goal = self.goals[frame.goal as usize];
                 if frame.next_choice == frame.end_choice {
-                    let (key, first_choice) = (frame.key, frame.first_choice);
+                    let (key, first_choice) = (goal.key, frame.first_choice);
                     if self.memo.len() >= MEMO {
                         self.memo.clear();
                     }
@@ -248,31 +250,21 @@ impl Niche {
             while s > first as usize && self.state.rest[s - 1] > 0 && self.state.is_joined(s) {
                 s -= 1;
             }
-            if self.memo.contains(&self.key(s, goal_end)) {
+            let (a, b) = self.state.key(s, goal_end);
+            let key = Key(a, b);
+            if self.memo.contains(&key) {
                 return Err(Full(s));
             }
-            self.goals.push(Goal { first: u32_of(s), end: u32_of(goal_end), parent, next: agenda });
+            self.goals.push(Goal { first: u32_of(s), end: u32_of(goal_end), parent, next: agenda, key });
             agenda = u32_of(self.goals.len() - 1);
         }
         Ok(agenda)
     }
 
-    /// The key of a goal: which items are not placed, and their least offsets.
-    fn key(&self, first: usize, end: usize) -> Key {
-        let mut key = Key(0, 0);
-        self.state.waiting_within(first, end, |i| {
-            let piece = &self.state.pieces[i];
-            let x = mix(self.state.least[i].wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (u64::from(piece.class) << 40 | u64::from(piece.class)));
-            key.0 = key.0.wrapping_add(x);
-            key.1 = key.1.wrapping_add(x.wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(32) ^ x);
-        });
-        key
-    }
-
     /// Appends the choices at one section of a goal.
     fn branch(&mut self, first: usize, end: usize) {
         let state = &self.state;
-        let mut best: Option<(usize, u64, usize, (usize, usize))> = None;
+        let mut best: Option<(usize, u64, usize, (usize, usize),u64)> = None;
         let mut s = first;
         while s < end {
             let floor = state.floor[s];
@@ -284,10 +276,10 @@ impl Niche {
             if is_low {
                 for t in s..run_end {
                     let slack = state.capacity - floor - state.rest[t];
-                    let most = best.map_or(usize::MAX, |b| b.0);
-                    let mut count = usize::from(slack > 0);
+                    let most = if self.mode==0 {best.map_or(usize::MAX, |b| b.0)} else {usize::MAX};
+                    let mut count = if opt(10)==1.0 {0} else {usize::from(slack > 0)};
                     let mut class = NONE;
-                    for i in state.waiting(t) {
+                    for i in state.waiting_from(t, s) {
                         if state.least[i] == floor && state.pieces[i].class != class {
                             class = state.pieces[i].class;
                             count += 1;
@@ -296,15 +288,18 @@ impl Niche {
                             }
                         }
                     }
-                    if best.is_none_or(|b| (count, slack) < (b.0, b.1)) {
-                        best = Some((count, slack, t, (s, run_end)));
+                    let tie=match (if self.round%2==1 {opt(2)} else {opt(8)}) as u64 {0=>slack,1=>0,2=>floor,3=>u64::MAX-state.rest[t],4=>u64::MAX-floor,5=>(run_end-s) as u64,6=>u64::MAX-(run_end-s) as u64,7=>(1e6/self.weight[t]) as u64,_=>u64::MAX-slack};
+                    let outer = match self.mode {0=>0, 1=>floor, 2=>(run_end-s) as u64, 3=>self.state.capacity-floor, 4=> u64::from(slack>0), 5=>slack, _=>0};
+                    if best.is_none_or(|b| (b.4,b.0, b.1) > (outer,count, tie)) {
+                        best = Some((count, tie, t, (s, run_end),outer));
                     }
                 }
             }
             s = run_end;
         }
-        let Some((_, slack, at, _)) = best else { return };
+        let Some((_, _, at, _,_)) = best else { return };
         let floor = state.floor[at];
+        let slack = state.capacity - floor - state.rest[at];
         let start = self.choices.len();
         let mut class = NONE;
         for i in state.waiting(at) {
@@ -339,23 +334,19 @@ impl Niche {
             }
         }
         // Neighbours that do not cover the section, but overlap an item that could stand on its floor.
-        state.waiting_overlapping(left, right, |k| {
-            let piece = &state.pieces[k];
-            let covers = (piece.left as usize) <= at && at < piece.right as usize;
-            if !covers {
-                height = height.min(state.least[k] + piece.bytes);
+        for s in left..right {
+            if s != at {
+                for k in state.waiting(s) {
+                    let piece = &state.pieces[k];
+                    let covers = (piece.left as usize) <= at && at < piece.right as usize;
+                    if !covers {
+                        height = height.min(state.least[k] + piece.bytes);
+                    }
+                }
             }
-        });
+        }
         (height < u64::MAX).then_some(height)
     }
-}
-
-fn mix(mut x: u64) -> u64 {
-    x ^= x >> 30;
-    x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x ^= x >> 27;
-    x = x.wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 /// The sequence 1, 1, 2, 1, 1, 2, 4, …
@@ -368,3 +359,5 @@ fn luby(mut k: u64) -> u64 {
         k -= (1 << (bits - 1)) - 1;
     }
 }
+
+pub fn opt(k:usize)->f64{ static O:std::sync::OnceLock<Vec<f64>>=std::sync::OnceLock::new(); O.get_or_init(||std::env::var("OPT").unwrap_or_default().split(',').filter_map(|x|x.parse().ok()).collect()).get(k).copied().unwrap_or(0.0) }

@@ -119,7 +119,21 @@ impl Part {
         parts
     }
 
-    fn find_load(&mut self) {
+    /// All spans in one part, with the sections of `split` one after the other.
+    pub(super) fn whole(spans: Vec<Span>) -> Self {
+        let mut whole = Self { items: Vec::new(), rows: Vec::new(), load: Vec::new() };
+        for part in Self::split(spans) {
+            let base = whole.load.len();
+            let moved = |item: Item| Item { left: item.left + base, right: item.right + base, ..item };
+            whole.items.extend(part.items.into_iter().map(moved));
+            whole.rows.extend(part.rows);
+            whole.load.extend(part.load);
+        }
+        whole
+    }
+
+    /// Sums up the load from the items.
+    pub(super) fn find_load(&mut self) {
         let n_sections = self.items.iter().map(|item| item.right).max().unwrap_or(0);
         let mut change = vec![(0u64, 0u64); n_sections + 1];
         for item in &self.items {

@@ -42,6 +42,12 @@ pub(super) struct State {
     n_words: usize,
     /// The words of each section that are not 0: first, and first after.
     words: Vec<(u32, u32)>,
+    /// How many items that are not placed cover both a section and the one before it.
+    crossing: Vec<u32>,
+    /// The first item that starts in each section or later.
+    first_at: Vec<u32>,
+    /// Random factors and terms of each item for keys; equal for equal items.
+    salts: Vec<[u64; 4]>,
     trail: Vec<Change>,
     raised: Vec<u32>,
     dirty: Vec<u32>,
@@ -62,9 +68,20 @@ impl State {
         let mut cover = vec![0u64; n_words * n_sections];
         let mut words = vec![(u32::MAX, 0u32); n_sections];
         let mut pieces: Vec<Piece> = Vec::with_capacity(n);
+        let mut crossing = vec![0; n_sections];
+        let mut salts = Vec::with_capacity(n);
+        let mut random = SplitMix(0);
+        let mut salt = [0; 4];
         let mut class = 0;
         for (i, item) in part.items.iter().enumerate() {
-            class += u32::from(i > 0 && part.items[i - 1] != *item);
+            if i == 0 || part.items[i - 1] != *item {
+                class += 1;
+                salt = std::array::from_fn(|_| random.next() | 1);
+            }
+            salts.push(salt);
+            for across in &mut crossing[item.left + 1..item.right] {
+                *across += 1;
+            }
             for s in item.left..item.right {
                 cover[s * n_words + i / 64] |= 1 << (i % 64);
                 let word = u32_of(i / 64);
@@ -76,6 +93,8 @@ impl State {
         if !n.is_multiple_of(64) {
             unplaced[n_words - 1] = (1 << (n % 64)) - 1;
         }
+        let first_at =
+            (0..=n_sections).map(|s| u32_of(part.items.partition_point(|item| item.left < s))).collect();
         Self {
             pieces,
             capacity,
@@ -86,6 +105,9 @@ impl State {
             cover,
             n_words,
             words,
+            crossing,
+            first_at,
+            salts,
             trail: Vec::new(),
             raised: Vec::new(),
             dirty: Vec::new(),
@@ -99,42 +121,40 @@ impl State {
         self.floor.len()
     }
 
-    /// The items of a section that are not placed, ascending.
-    pub(super) fn waiting(&self, section: usize) -> Waiting<'_> {
+    /// The items of a section that are not placed.
+    pub(super) fn waiting(&self, section: usize) -> Bits<'_> {
+        let cover = &self.cover[section * self.n_words..][..self.n_words];
         let (first, end) = self.words[section];
-        let (first, end) = (first as usize, end as usize);
-        let cover = &self.cover[section * self.n_words..][first..end];
-        Waiting { cover, unplaced: &self.unplaced[first..end], word: 0, bits: cover[0] & self.unplaced[first], first }
+        Bits::new(&self.unplaced, Some(cover), first as usize * 64, end as usize * 64)
     }
 
     /// Whether an item that is not placed covers both the section and the one before it.
     pub(super) fn is_joined(&self, section: usize) -> bool {
-        let (a, b) = (self.words[section - 1], self.words[section]);
-        let (first, end) = (a.0.max(b.0) as usize, a.1.min(b.1) as usize);
-        let (before, after) = (&self.cover[(section - 1) * self.n_words..], &self.cover[section * self.n_words..]);
-        (first..end).any(|w| before[w] & after[w] & self.unplaced[w] != 0)
+        self.crossing[section] > 0
     }
 
-    /// Visits the items that are not placed and lie within a range of sections that no such item crosses the ends of.
-    pub(super) fn waiting_within(&self, first: usize, end: usize, visit: impl FnMut(usize)) {
-        self.waiting_overlapping(first, end, visit);
+    /// The items that are not placed, and start in `first..end`.
+    pub(super) fn starting_in(&self, first: usize, end: usize) -> Bits<'_> {
+        Bits::new(&self.unplaced, None, self.first_at[first] as usize, self.first_at[end] as usize)
     }
 
-    /// Visits the items that are not placed and cover a section of the range.
-    pub(super) fn waiting_overlapping(&self, first: usize, end: usize, mut visit: impl FnMut(usize)) {
-        let from = self.words[first..end].iter().map(|w| w.0).min().unwrap_or(0) as usize;
-        let to = self.words[first..end].iter().map(|w| w.1).max().unwrap_or(0) as usize;
-        for word in from..to {
-            let mut bits = self.unplaced[word];
-            while bits != 0 {
-                let i = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let piece = &self.pieces[i];
-                if (piece.left as usize) < end && piece.right as usize > first {
-                    visit(i);
-                }
-            }
+    /// The items of a section that are not placed, and start in `first` or later.
+    pub(super) fn waiting_from(&self, section: usize, first: usize) -> Bits<'_> {
+        let cover = &self.cover[section * self.n_words..][..self.n_words];
+        let (from, end) = (self.first_at[first], self.first_at[section + 1]);
+        Bits::new(&self.unplaced, Some(cover), from as usize, end as usize)
+    }
+
+    /// A hash of which items that start in `first..end` are not placed, and of their least offsets.
+    pub(super) fn key(&self, first: usize, end: usize) -> (u64, u64) {
+        let mut key = (0u64, 0u64);
+        for i in self.starting_in(first, end) {
+            let [a, b, c, d] = self.salts[i];
+            let least = self.least[i];
+            key.0 = key.0.wrapping_add(least.wrapping_mul(a).wrapping_add(b));
+            key.1 = key.1.wrapping_add(least.wrapping_mul(c).wrapping_add(d));
         }
+        (SplitMix(key.0).next(), key.1)
     }
 
     /// A mark to go back to.
@@ -151,8 +171,9 @@ impl State {
                 Some(Change::Placed(i)) => {
                     let piece = self.pieces[i as usize];
                     self.unplaced[i as usize / 64] |= 1 << (i % 64);
-                    for rest in &mut self.rest[piece.left as usize..piece.right as usize] {
-                        *rest += piece.bytes;
+                    for s in piece.left as usize..piece.right as usize {
+                        self.rest[s] += piece.bytes;
+                        self.crossing[s] += u32::from(s > piece.left as usize);
                     }
                 }
                 None => {}
@@ -168,6 +189,7 @@ impl State {
         self.unplaced[i / 64] &= !(1 << (i % 64));
         for s in piece.left as usize..piece.right as usize {
             self.rest[s] -= piece.bytes;
+            self.crossing[s] -= u32::from(s > piece.left as usize);
             if self.rest[s] > 0 {
                 self.set_floor(s, top);
                 self.mark_dirty(s);
@@ -270,26 +292,61 @@ impl State {
     }
 }
 
-/// Items as bits.
-pub(super) struct Waiting<'a> {
-    cover: &'a [u64],
-    unplaced: &'a [u64],
-    word: usize,
+/// Items as bits, ascending.
+pub(super) struct Bits<'a> {
     bits: u64,
-    first: usize,
+    word: usize,
+    /// Where the last word is, and which bits of it count.
+    last: usize,
+    last_mask: u64,
+    unplaced: &'a [u64],
+    cover: Option<&'a [u64]>,
 }
 
-impl Iterator for Waiting<'_> {
+impl<'a> Bits<'a> {
+    fn new(unplaced: &'a [u64], cover: Option<&'a [u64]>, from: usize, end: usize) -> Self {
+        if from >= end {
+            return Self { bits: 0, word: 0, last: 0, last_mask: 0, unplaced, cover };
+        }
+        let (word, last) = (from / 64, (end - 1) / 64);
+        let mut bits = Self { bits: 0, word, last, last_mask: u64::MAX >> (63 - (end - 1) % 64), unplaced, cover };
+        bits.bits = bits.load(word) & (u64::MAX << (from % 64));
+        bits
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        let bits = self.unplaced[word] & self.cover.map_or(u64::MAX, |cover| cover[word]);
+        if word == self.last { bits & self.last_mask } else { bits }
+    }
+}
+
+impl Iterator for Bits<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
         while self.bits == 0 {
+            if self.word >= self.last {
+                return None;
+            }
             self.word += 1;
-            self.bits = *self.cover.get(self.word)? & self.unplaced[self.word];
+            self.bits = self.load(self.word);
         }
         let bit = self.bits.trailing_zeros() as usize;
         self.bits &= self.bits - 1;
-        Some((self.first + self.word) * 64 + bit)
+        Some(self.word * 64 + bit)
+    }
+}
+
+/// Numbers that look random.
+pub(super) struct SplitMix(pub(super) u64);
+
+impl SplitMix {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
     }
 }
 
