@@ -42,47 +42,64 @@ use crate::search::Search;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use remaining::Remaining;
-use skyline::Skyline;
+use skyline::{Run, Skyline};
 use unplaced::Unplaced;
 
-/// Dives with the rank of each rule, until one reaches the target.
-pub(super) fn by_rules(part: &Part, best: &mut Best, search: &mut Search<'_>) {
-    for rule in [Rule::Twa, Rule::Width, Rule::Area, Rule::Size, Rule::Tz] {
-        for aim in [Aim::Hot, Aim::Rank] {
-            let attempt = dive(part, &rule.order(part), aim, best, search);
-            if best.offer(part, attempt) || search.stopped().is_some() {
-                return;
-            }
+/// The dives that come first: those that reach the target most often.
+pub(super) fn first(part: &Part, best: &mut Best, search: &mut Search<'_>) {
+    by_rules(part, &[(Rule::Area, Aim::Tight), (Rule::Twa, Aim::Hot), (Rule::Size, Aim::Tight)], best, search);
+}
+
+/// Dives with the ranks of all other rules, until one reaches the target.
+pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
+    let rules = [Rule::Area, Rule::Width, Rule::Twa, Rule::Size, Rule::Tz];
+    let dives: Vec<_> = rules.iter().flat_map(|rule| [Aim::Rank, Aim::Hot, Aim::Tight].map(|aim| (*rule, aim))).collect();
+    by_rules(part, &dives, best, search);
+}
+
+fn by_rules(part: &Part, dives: &[(Rule, Aim)], best: &mut Best, search: &mut Search<'_>) {
+    for (rule, aim) in dives {
+        let limit = best.height.saturating_sub(1);
+        let attempt = dive(part, &rule.order(part), *aim, limit, best, search);
+        if best.offer(part, attempt) || search.stopped().is_some() {
+            return;
         }
     }
 }
 
 /// How many items all random dives of one part place together, and the most dives.
-const RANDOM_ITEMS: usize = 640_000;
+const RANDOM_ITEMS: usize = 1_200_000;
 const RANDOM_DIVES: usize = 100;
+/// How far ranks are shaken.
+const NOISE: [f64; 6] = [0.02, 0.05, 0.1, 0.3, 0.6, 1.0];
 
 /// Dives with noise on the rank, until one reaches the target.
+///
+/// All but one in eight are given up as soon as they must miss the target.
 pub(super) fn by_chance(part: &Part, best: &mut Best, search: &mut Search<'_>) {
     let n_dives = (RANDOM_ITEMS / part.items.len().max(1)).min(RANDOM_DIVES);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(search.seed());
-    const NOISE: [f64; 6] = [0.02, 0.05, 0.1, 0.3, 0.6, 1.0];
     for round in 0..n_dives {
-        let noise = NOISE[round / 3 % NOISE.len()];
-        let urgency = |i: usize| -> f64 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(search.seed().wrapping_add(round as u64));
+        let noise = NOISE[round / 4 % NOISE.len()];
+        let mut urgency = |i: usize| -> f64 {
             let item = &part.items[i];
             #[expect(clippy::cast_precision_loss, reason = "a rank with noise")]
             let (width, bytes) = (item.width() as f64, item.bytes as f64);
-            match round % 3 {
-                0 => width,
-                1 => width * bytes,
-                _ => bytes,
-            }
+            let plain = match round % 7 {
+                0 | 2 | 3 | 5 => width * bytes,
+                1 | 4 => bytes,
+                _ => width,
+            };
+            plain * (1.0 + noise * random.random::<f64>())
         };
-        let mut noisy: Vec<(f64, usize)> =
-            (0..part.items.len()).map(|i| (urgency(i) * (1.0 + noise * random.random::<f64>()), i)).collect();
+        let mut noisy: Vec<(f64, usize)> = (0..part.items.len()).map(|i| (urgency(i), i)).collect();
         noisy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = noisy.into_iter().map(|(_, i)| i).collect();
-        let attempt = dive(part, &order, Aim::Hot, best, search);
+        let limit = if round % 8 < 7 { best.target.max(best.bound) } else { best.height.saturating_sub(1) };
+        let aim = if round % 2 == 0 { Aim::Hot } else { Aim::Tight };
+        let t0=std::time::Instant::now();
+        let attempt = dive(part, &order, aim, limit, best, search);
+        if std::env::var("DBG").is_ok() {eprintln!("noise {round} {noise} {aim:?} {} over {} {:?}",round%7, attempt.as_ref().map_or(0.0,|a|part.height(a) as f64/part.most() as f64-1.0), t0.elapsed());}
         if best.offer(part, attempt) || search.stopped().is_some() {
             return;
         }
@@ -96,14 +113,30 @@ enum Aim {
     Hot,
     /// The first by rank, wherever in the run.
     Rank,
+    /// As `Hot`, and the run with the tightest section before the lowest run.
+    Tight,
 }
 
-/// One dive; `order` lists the items, most urgent first. `None` when an offset does not fit in 64 bits, or when the
-/// budget is spent and there is an answer already.
-fn dive(part: &Part, order: &[usize], aim: Aim, best: &Best, search: &mut Search<'_>) -> Option<Vec<u64>> {
-    let mut unplaced = Unplaced::new(part, order);
-    let mut remaining = Remaining::new(&part.load);
-    let mut skyline = Skyline::new(part.n_sections());
+/// How many candidates a dive looks at before it takes the first after all.
+const CANDIDATES: usize = 12;
+
+/// One dive; `order` lists the items, most urgent first. `None` when an offset does not fit in 64 bits, and when there
+/// is an answer already and this one will not be better, or the budget is spent.
+fn dive(
+    part: &Part,
+    order: &[usize],
+    aim: Aim,
+    limit: u64,
+    best: &Best,
+    search: &mut Search<'_>,
+) -> Option<Vec<u64>> {
+    let mut dive = Dive {
+        part,
+        unplaced: Unplaced::new(part, order),
+        remaining: Remaining::new(&part.load),
+        skyline: Skyline::new(part.n_sections()),
+        target: best.target.max(best.bound),
+    };
     let mut offsets = vec![0; part.items.len()];
     let mut n_left = part.items.len();
     search.spend(part.items.len() as u64);
@@ -111,29 +144,84 @@ fn dive(part: &Part, order: &[usize], aim: Aim, best: &Best, search: &mut Search
         if search.stopped().is_some() && best.height < u64::MAX {
             return None;
         }
-        let run = skyline.lowest()?;
-        let (bytes, hot) = remaining.most(run.left, run.right);
-        if bytes == 0 {
-            skyline.lift(run)?;
-            continue;
+        let remaining = &dive.remaining;
+        let target = dive.target;
+        let key = |run: Run| match aim {
+            Aim::Tight => {
+                let (bytes, _) = remaining.most(run.left, run.right);
+                if bytes == 0 { 0 } else { target.saturating_sub(run.floor.saturating_add(bytes)) }
+            }
+            _ => 0,
+        };
+        let run = dive.skyline.pick(key)?;
+        let (bytes, hot) = dive.remaining.most(run.left, run.right);
+        if bytes > 0 && run.floor.saturating_add(bytes) > limit {
+            return None;
         }
-        let mut found = None;
-        if aim == Aim::Hot {
-            found = unplaced.first_inside(run.left, run.right, hot, hot + 1);
-        }
-        let found = found.or_else(|| unplaced.first_inside(run.left, run.right, run.right - 1, run.left));
-        search.spend(4 + std::mem::take(&mut unplaced.visits) / 2);
+        let found = if bytes > 0 { dive.choose(run, hot, aim) } else { None };
+        search.spend(4 + std::mem::take(&mut dive.unplaced.visits) / 2);
         let Some(i) = found else {
-            skyline.lift(run)?;
+            dive.skyline.lift(run)?;
             continue;
         };
         let item = &part.items[i];
         offsets[i] = run.floor.checked_next_multiple_of(item.alignment)?;
         let top = offsets[i].checked_add(item.bytes)?;
-        skyline.raise(run, item.left, item.right, top);
-        remaining.subtract(item.left, item.right, item.bytes);
-        unplaced.remove(i);
+        dive.skyline.raise(run, item.left, item.right, top);
+        dive.remaining.subtract(item.left, item.right, item.bytes);
+        dive.unplaced.remove(i);
         n_left -= 1;
     }
     Some(offsets)
+}
+
+/// A dive on its way.
+struct Dive<'p> {
+    part: &'p Part,
+    unplaced: Unplaced,
+    remaining: Remaining,
+    skyline: Skyline,
+    target: u64,
+}
+
+impl Dive<'_> {
+    /// The item to stand on a run; `None` when none fits.
+    fn choose(&mut self, run: Run, hot: usize, aim: Aim) -> Option<usize> {
+        let inside = (run.left, run.right);
+        let whole = (run.right - 1, run.left);
+        let over_hot = (hot, hot + 1);
+        let shapes = if aim != Aim::Rank { [over_hot, whole] } else { [whole, whole] };
+        for shape in &shapes[usize::from(aim == Aim::Rank)..] {
+            let first = self.unplaced.first_inside(inside, *shape, 0);
+            let mut candidate = first;
+            for _ in 0..CANDIDATES {
+                let Some((item, rank)) = candidate else { break };
+                if !self.strands(run, item) {
+                    return Some(item);
+                }
+                candidate = self.unplaced.first_inside(inside, *shape, rank + 1);
+            }
+            if let Some((item, _)) = first {
+                return Some(item);
+            }
+        }
+        None
+    }
+
+    /// Whether an item on a run leaves a stretch beside it that no other fits in, and that has no bytes to lose.
+    fn strands(&mut self, run: Run, item: usize) -> bool {
+        let item = self.part.items[item];
+        let top = run.floor.saturating_add(item.bytes);
+        let (before, after) = self.skyline.walls(run);
+        let sides = [(run.left, item.left, before.min(top)), (item.right, run.right, after.min(top))];
+        sides.into_iter().any(|(left, right, wall)| {
+            if left >= right {
+                return false;
+            }
+            let (bytes, hot) = self.remaining.most(left, right);
+            bytes > 0
+                && wall.saturating_add(bytes) > self.target
+                && self.unplaced.first_inside((left, right), (hot, hot + 1), 0).is_none()
+        })
+    }
 }

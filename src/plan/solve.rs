@@ -66,11 +66,11 @@ pub(super) fn solve(part: &Part, target: u64, decide: bool, search: &mut Search<
     while !best.is_done() && search.stopped().is_none() && !(decide && best.is_hopeless()) {
         search.tell(PHASES[stage.min(PHASES.len() - 1)], best.height, best.bound);
         match stage {
-            0 => dive::by_rules(part, &mut best, search),
-            1 if small && decide => rounds.go(part, &mut best, FIRST_NODES, search),
-            2 => decode::by_orders(part, &mut best, search),
-            3 if small && !decide => rounds.go(part, &mut best, FIRST_NODES, search),
-            4 => dive::by_chance(part, &mut best, search),
+            0 => dive::first(part, &mut best, search),
+            1 if small => rounds.go(part, &mut best, FIRST_NODES, search),
+            2 => dive::by_chance(part, &mut best, search),
+            3 => dive::others(part, &mut best, search),
+            4 => decode::by_orders(part, &mut best, search),
             5 if small => rounds.go(part, &mut best, u64::MAX, search),
             6.. => break,
             _ => {}
@@ -83,7 +83,7 @@ pub(super) fn solve(part: &Part, target: u64, decide: bool, search: &mut Search<
     best
 }
 
-const PHASES: [&str; 6] = ["dives", "niche search", "decodes", "niche search", "noisy dives", "niche search"];
+const PHASES: [&str; 6] = ["dives", "niche search", "noisy dives", "dives", "decodes", "niche search"];
 
 /// Niche search under one capacity after the other.
 struct Rounds {

@@ -20,8 +20,10 @@ pub(super) struct Skyline {
     start_of: Vec<usize>,
     /// The floor of the run that starts at a section.
     floor: Vec<u64>,
-    /// Runs by floor; entries of runs that are no more are skipped when they come up.
-    lowest: BinaryHeap<Reverse<(u64, usize, usize)>>,
+    /// Low runs by key and floor; entries of runs that are no more are skipped when they come up.
+    low: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
+    /// The first sections of runs that may have become low since they were last looked at.
+    fresh: Vec<usize>,
 }
 
 const NO_RUN: usize = usize::MAX;
@@ -32,20 +34,33 @@ impl Skyline {
             end_of: vec![NO_RUN; n_sections + 1],
             start_of: vec![NO_RUN; n_sections + 1],
             floor: vec![0; n_sections + 1],
-            lowest: BinaryHeap::new(),
+            low: BinaryHeap::new(),
+            fresh: Vec::new(),
         };
         skyline.add(Run { left: 0, right: n_sections, floor: 0 });
         skyline
     }
 
-    /// The lowest run, the first of several. It stays in the skyline. There is one, since runs tile the sections.
-    pub(super) fn lowest(&mut self) -> Option<Run> {
+    /// The run with the least key, then the least floor, of those whose neighbours are higher. It stays in the skyline.
+    /// The key of a run must not change while the run stands.
+    pub(super) fn pick(&mut self, key: impl Fn(Run) -> u64) -> Option<Run> {
+        while let Some(left) = self.fresh.pop() {
+            let right = self.end_of[left];
+            if right == NO_RUN {
+                continue;
+            }
+            let run = Run { left, right, floor: self.floor[left] };
+            let (before, after) = self.walls(run);
+            if before > run.floor && after > run.floor {
+                self.low.push(Reverse((key(run), run.floor, left, right)));
+            }
+        }
         loop {
-            let Reverse((floor, left, right)) = *self.lowest.peek()?;
+            let Reverse((_, floor, left, right)) = *self.low.peek()?;
             if self.end_of[left] == right && self.floor[left] == floor {
                 return Some(Run { left, right, floor });
             }
-            self.lowest.pop();
+            self.low.pop();
         }
     }
 
@@ -66,12 +81,25 @@ impl Skyline {
         self.end_of[run.left] = run.right;
         self.start_of[run.right] = run.left;
         self.floor[run.left] = run.floor;
-        self.lowest.push(Reverse((run.floor, run.left, run.right)));
+        self.fresh.push(run.left);
+        if run.left > 0 && self.start_of[run.left] != NO_RUN {
+            self.fresh.push(self.start_of[run.left]);
+        }
+        if self.end_of[run.right] != NO_RUN {
+            self.fresh.push(run.right);
+        }
     }
 
     fn remove(&mut self, run: Run) {
         self.end_of[run.left] = NO_RUN;
         self.start_of[run.right] = NO_RUN;
+    }
+
+    /// The floors of a run's neighbours; `u64::MAX` where there is none.
+    pub(super) fn walls(&self, run: Run) -> (u64, u64) {
+        let before = if run.left > 0 { self.floor[self.start_of[run.left]] } else { u64::MAX };
+        let after = if self.end_of[run.right] == NO_RUN { u64::MAX } else { self.floor[run.right] };
+        (before, after)
     }
 
     /// Raises a part of a run to `top`.
@@ -88,9 +116,11 @@ impl Skyline {
 
     /// Raises a run to its lower neighbour, and joins them; `None` when the run covers all sections.
     pub(super) fn lift(&mut self, run: Run) -> Option<()> {
-        let before = (run.left > 0).then(|| self.floor[self.start_of[run.left]]);
-        let after = (self.end_of[run.right] != NO_RUN).then(|| self.floor[run.right]);
-        let floor = before.into_iter().chain(after).min()?;
+        let (before, after) = self.walls(run);
+        let floor = before.min(after);
+        if floor == u64::MAX {
+            return None;
+        }
         self.remove(run);
         self.add(Run { floor, ..run });
         Some(())

@@ -61,27 +61,33 @@ impl Unplaced {
         }
     }
 
-    /// The first by rank of the items that start in `left..=last_start` and end in `first_end..=right`.
-    pub(super) fn first_inside(&mut self, left: usize, right: usize, last_start: usize, first_end: usize) -> Option<usize> {
+    /// The first by rank, `from` or later, of the items that start in `left..=last_start` and end in
+    /// `first_end..=right`, with its rank.
+    pub(super) fn first_inside(
+        &mut self,
+        (left, right): (usize, usize),
+        (last_start, first_end): (usize, usize),
+        from: usize,
+    ) -> Option<(usize, usize)> {
         let mut best = usize::MAX;
         let (mut l, mut r) = (self.first_at[left] + self.n_leaves, self.first_at[last_start + 1] + self.n_leaves);
         while l < r {
             if l % 2 == 1 {
-                self.search(l, right, first_end, &mut best);
+                self.search(l, right, first_end, from, &mut best);
                 l += 1;
             }
             if r % 2 == 1 {
                 r -= 1;
-                self.search(r, right, first_end, &mut best);
+                self.search(r, right, first_end, from, &mut best);
             }
             l /= 2;
             r /= 2;
         }
-        self.by_rank.get(best).copied()
+        self.by_rank.get(best).map(|item| (*item, best))
     }
 
-    /// Lowers `best` to the best rank below `node` of an item that ends in `first_end..=right`.
-    fn search(&mut self, node: usize, right: usize, first_end: usize, best: &mut usize) {
+    /// Lowers `best` to the best rank below `node`, `from` or later, of an item that ends in `first_end..=right`.
+    fn search(&mut self, node: usize, right: usize, first_end: usize, from: usize, best: &mut usize) {
         self.stack.push(node);
         while let Some(node) = self.stack.pop() {
             self.visits += 1;
@@ -89,11 +95,14 @@ impl Unplaced {
             if rank >= *best || least_end > right || greatest_end < first_end {
                 continue;
             }
-            if least_end >= first_end && greatest_end <= right {
+            if least_end >= first_end && greatest_end <= right && rank >= from {
                 *best = rank;
                 continue;
             }
-            // A leaf has one end, so it was judged above. The better child is searched first.
+            if node >= self.n_leaves {
+                continue;
+            }
+            // The better child is searched first.
             let (a, b) = (2 * node, 2 * node + 1);
             if self.nodes[a].rank < self.nodes[b].rank {
                 self.stack.extend([b, a]);
