@@ -45,10 +45,15 @@ use remaining::Remaining;
 use skyline::{Run, Skyline};
 use unplaced::Unplaced;
 
-/// The dives that come first: those that reach the target most often.
+/// The dives that come first: those that reach the target most often. Large parts get one only.
 pub(super) fn first(part: &Part, best: &mut Best, search: &mut Search<'_>) {
-    by_rules(part, &[(Rule::Area, Aim::Tight), (Rule::Twa, Aim::Hot), (Rule::Size, Aim::Tight)], best, search);
+    let dives = [(Rule::Area, Aim::Tight), (Rule::Twa, Aim::Hot), (Rule::Size, Aim::Tight)];
+    let n_dives = if part.items.len() <= SMALL { dives.len() } else { 1 };
+    by_rules(part, &dives[..n_dives], best, search);
 }
+
+/// The most items for which a dive costs next to nothing.
+const SMALL: usize = 3_000;
 
 /// Dives with the ranks of all other rules, until one reaches the target.
 pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
@@ -60,7 +65,7 @@ pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
 fn by_rules(part: &Part, dives: &[(Rule, Aim)], best: &mut Best, search: &mut Search<'_>) {
     for (rule, aim) in dives {
         let limit = best.height.saturating_sub(1);
-        let attempt = dive(part, &rule.order(part), *aim, limit, best, search);
+        let attempt = dive(part, &rule.order(part), *aim, limit, best, &mut Vec::new(), search);
         if best.offer(part, attempt) || search.stopped().is_some() {
             return;
         }
@@ -70,16 +75,24 @@ fn by_rules(part: &Part, dives: &[(Rule, Aim)], best: &mut Best, search: &mut Se
 /// How many items all random dives of one part place together, and the most dives.
 const RANDOM_ITEMS: usize = 1_200_000;
 const RANDOM_DIVES: usize = 100;
+/// How much more urgent an item becomes where a dive failed.
+const BOOST: f64 = 2.0;
 /// How far ranks are shaken.
 const NOISE: [f64; 6] = [0.02, 0.05, 0.1, 0.3, 0.6, 1.0];
 
-/// Dives with noise on the rank, until one reaches the target.
+/// Dives with noise on the rank, until one reaches the target. Where a dive fails, the items that were still to come
+/// there are more urgent in the next.
 ///
 /// All but one in eight are given up as soon as they must miss the target.
 pub(super) fn by_chance(part: &Part, best: &mut Best, search: &mut Search<'_>) {
     let n_dives = (RANDOM_ITEMS / part.items.len().max(1)).min(RANDOM_DIVES);
+    let mut weights = vec![1.0f64; part.items.len()];
+    let mut failed: Vec<usize> = Vec::new();
     for round in 0..n_dives {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(search.seed().wrapping_add(round as u64));
+        for i in failed.drain(..) {
+            weights[i] *= BOOST;
+        }
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(search.seed().wrapping_add(500 + round as u64));
         let noise = NOISE[round / 4 % NOISE.len()];
         let mut urgency = |i: usize| -> f64 {
             let item = &part.items[i];
@@ -90,16 +103,14 @@ pub(super) fn by_chance(part: &Part, best: &mut Best, search: &mut Search<'_>) {
                 1 | 4 => bytes,
                 _ => width,
             };
-            plain * (1.0 + noise * random.random::<f64>())
+            weights[i] * plain * (1.0 + noise * random.random::<f64>())
         };
         let mut noisy: Vec<(f64, usize)> = (0..part.items.len()).map(|i| (urgency(i), i)).collect();
         noisy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = noisy.into_iter().map(|(_, i)| i).collect();
         let limit = if round % 8 < 7 { best.target.max(best.bound) } else { best.height.saturating_sub(1) };
         let aim = if round % 2 == 0 { Aim::Hot } else { Aim::Tight };
-        let t0=std::time::Instant::now();
-        let attempt = dive(part, &order, aim, limit, best, search);
-        if std::env::var("DBG").is_ok() {eprintln!("noise {round} {noise} {aim:?} {} over {} {:?}",round%7, attempt.as_ref().map_or(0.0,|a|part.height(a) as f64/part.most() as f64-1.0), t0.elapsed());}
+        let attempt = dive(part, &order, aim, limit, best, &mut failed, search);
         if best.offer(part, attempt) || search.stopped().is_some() {
             return;
         }
@@ -120,7 +131,7 @@ enum Aim {
 /// How many candidates a dive looks at before it takes the first after all.
 const CANDIDATES: usize = 12;
 
-/// One dive; `order` lists the items, most urgent first. `None` when an offset does not fit in 64 bits, and when there
+/// One dive; where it fails, the items that are left there are added to `failed`. `order` lists the items, most urgent first. `None` when an offset does not fit in 64 bits, and when there
 /// is an answer already and this one will not be better, or the budget is spent.
 fn dive(
     part: &Part,
@@ -128,6 +139,7 @@ fn dive(
     aim: Aim,
     limit: u64,
     best: &Best,
+    failed: &mut Vec<usize>,
     search: &mut Search<'_>,
 ) -> Option<Vec<u64>> {
     let mut dive = Dive {
@@ -156,6 +168,7 @@ fn dive(
         let run = dive.skyline.pick(key)?;
         let (bytes, hot) = dive.remaining.most(run.left, run.right);
         if bytes > 0 && run.floor.saturating_add(bytes) > limit {
+            *failed = dive.unplaced.left_over(hot);
             return None;
         }
         let found = if bytes > 0 { dive.choose(run, hot, aim) } else { None };

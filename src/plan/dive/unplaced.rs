@@ -52,6 +52,15 @@ impl Unplaced {
         Self { nodes, n_leaves, first_at, by_rank: order.to_vec(), stack: Vec::new(), visits: 0 }
     }
 
+    /// The items that are left in a section. O(n).
+    pub(super) fn left_over(&self, section: usize) -> Vec<usize> {
+        let covers = |i: &usize| {
+            let node = self.nodes[self.n_leaves + i];
+            node.rank < usize::MAX && node.greatest_end > section
+        };
+        (0..self.first_at[section + 1]).filter(covers).collect()
+    }
+
     pub(super) fn remove(&mut self, item: usize) {
         let mut node = self.n_leaves + item;
         self.nodes[node] = NOTHING;
