@@ -43,11 +43,19 @@ pub(super) enum Fit {
     Best,
 }
 
+/// How many items all decodes of one part place together.
+const MANY_ITEMS: usize = 900_000;
+
 /// Tries every order with every fit until one reaches the target.
 pub(super) fn by_orders(part: &Part, best: &mut Best, search: &mut Search<'_>) {
+    let mut n_left = (MANY_ITEMS / part.items.len().max(1)).max(usize::from(best.offsets.is_empty()));
     for rule in Rule::ALL {
         let order = rule.order(part);
         for fit in [Fit::First, Fit::Best] {
+            if n_left == 0 {
+                return;
+            }
+            n_left -= 1;
             let attempt = place_in_order(part, &order, fit, best, search);
             if best.offer(part, attempt) || search.stopped().is_some() {
                 return;

@@ -48,8 +48,10 @@ use unplaced::Unplaced;
 /// The dives that come first: those that reach the target most often. Large parts get one only.
 pub(super) fn first(part: &Part, best: &mut Best, search: &mut Search<'_>) {
     let dives = [(Rule::Area, Aim::Tight), (Rule::Twa, Aim::Hot), (Rule::Size, Aim::Tight)];
-    let n_dives = if part.items.len() <= SMALL { dives.len() } else { 1 };
-    by_rules(part, &dives[..n_dives], best, search);
+    match part.items.len() {
+        ..=SMALL => by_rules(part, &dives, best, search),
+        _ => by_rules(part, &dives[..1], best, search),
+    }
 }
 
 /// The most items for which a dive costs next to nothing.
@@ -58,7 +60,8 @@ const SMALL: usize = 3_000;
 /// Dives with the ranks of all other rules, until one reaches the target.
 pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
     let rules = [Rule::Area, Rule::Width, Rule::Twa, Rule::Size, Rule::Tz];
-    let dives: Vec<_> = rules.iter().flat_map(|rule| [Aim::Rank, Aim::Hot, Aim::Tight].map(|aim| (*rule, aim))).collect();
+    let n_dives = MANY_ITEMS / part.items.len().max(1);
+    let dives: Vec<_> = rules.iter().flat_map(|rule| [Aim::Rank, Aim::Hot, Aim::Tight].map(|aim| (*rule, aim))).take(n_dives).collect();
     by_rules(part, &dives, best, search);
 }
 
@@ -72,8 +75,8 @@ fn by_rules(part: &Part, dives: &[(Rule, Aim)], best: &mut Best, search: &mut Se
     }
 }
 
-/// How many items all random dives of one part place together, and the most dives.
-const RANDOM_ITEMS: usize = 1_200_000;
+/// How many items all dives of one kind place together, and the most random dives.
+const MANY_ITEMS: usize = 900_000;
 const RANDOM_DIVES: usize = 100;
 /// How much more urgent an item becomes where a dive failed.
 const BOOST: f64 = 2.0;
@@ -85,7 +88,7 @@ const NOISE: [f64; 6] = [0.02, 0.05, 0.1, 0.3, 0.6, 1.0];
 ///
 /// All but one in eight are given up as soon as they must miss the target.
 pub(super) fn by_chance(part: &Part, best: &mut Best, search: &mut Search<'_>) {
-    let n_dives = (RANDOM_ITEMS / part.items.len().max(1)).min(RANDOM_DIVES);
+    let n_dives = (MANY_ITEMS / part.items.len().max(1)).min(RANDOM_DIVES);
     let mut weights = vec![1.0f64; part.items.len()];
     let mut failed: Vec<usize> = Vec::new();
     for round in 0..n_dives {

@@ -90,7 +90,7 @@ pub(super) struct Niche {
     goals: Vec<Goal>,
     choices: Vec<Choice>,
     pub(super) nodes: u64,
-    seed: u64, round: u64, mode:u64,
+    seed: u64, round: u64, mode:u64, jit:Vec<f64>,
 }
 
 impl Niche {
@@ -105,7 +105,7 @@ impl Niche {
             goals: Vec::new(),
             choices: Vec::new(),
             nodes: 0,
-            seed, round: 0, mode:0,
+            seed, round: 0, mode:0, jit:vec![1.0; part.n_sections()],
         }
     }
 
@@ -129,6 +129,7 @@ impl Niche {
 
     #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
     fn prioritise(&mut self, round: u64, random: &mut Xoshiro256PlusPlus) {
+        if round>1 { for j in &mut self.jit { *j=0.3+random.random::<f64>(); } }
         let weighted = (opt(3)==0.0 && round % 3 == 0) || (opt(3)==2.0&& round%2==0) || (opt(3)==3.0&& round>1);
         let n = self.state.pieces.len();
         let mut keys: Vec<(f64, f64, f64)> = Vec::with_capacity(n);
@@ -288,7 +289,7 @@ impl Niche {
                             }
                         }
                     }
-                    let tie=match (if self.round%2==1 {opt(2)} else {opt(8)}) as u64 {0=>slack,1=>0,2=>floor,3=>u64::MAX-state.rest[t],4=>u64::MAX-floor,5=>(run_end-s) as u64,6=>u64::MAX-(run_end-s) as u64,7=>(1e6/self.weight[t]) as u64,_=>u64::MAX-slack};
+                    let tie=match (if self.round%2==1 {opt(2)} else {opt(8)}) as u64 {0=>slack,1=>0,2=>floor,3=>u64::MAX-state.rest[t],4=>u64::MAX-floor,5=>(run_end-s) as u64,6=>u64::MAX-(run_end-s) as u64,7=>(1e6/self.weight[t]) as u64,9=>(slack as f64*self.jit[t]) as u64,10=>(1e6*self.jit[t]) as u64,_=>u64::MAX-slack};
                     let outer = match self.mode {0=>0, 1=>floor, 2=>(run_end-s) as u64, 3=>self.state.capacity-floor, 4=> u64::from(slack>0), 5=>slack, _=>0};
                     if best.is_none_or(|b| (b.4,b.0, b.1) > (outer,count, tie)) {
                         best = Some((count, tie, t, (s, run_end),outer));

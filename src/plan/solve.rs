@@ -7,6 +7,8 @@
 //!    middle between the bound and the best height, and for one less than that height, in rounds of doubling budgets:
 //!    the time to find a layout does not fall steadily with the capacity. Each answer moves the height or the bound.
 
+use super::conditions::{Conditions, Cost, Placed};
+use super::exact::{self, EXACT_ITEMS};
 use super::niche::{Niche, Outcome};
 use super::part::Part;
 use super::{decode, dive};
@@ -72,6 +74,7 @@ pub(super) fn solve(part: &Part, target: u64, decide: bool, search: &mut Search<
             3 => dive::others(part, &mut best, search),
             4 => decode::by_orders(part, &mut best, search),
             5 if small => rounds.go(part, &mut best, u64::MAX, search),
+            5 => search_all(part, &mut best, decide, search),
             6.. => break,
             _ => {}
         }
@@ -81,6 +84,34 @@ pub(super) fn solve(part: &Part, target: u64, decide: bool, search: &mut Search<
         decode::by_orders(part, &mut best, search);
     }
     best
+}
+
+/// Searches exactly, where items have alignments and are few.
+fn search_all(part: &Part, best: &mut Best, decide: bool, search: &mut Search<'_>) {
+    if part.items.len() > EXACT_ITEMS {
+        return;
+    }
+    let n = part.items.len();
+    let conditions = Conditions {
+        part: part.clone(),
+        fixed: vec![None; n],
+        apart: vec![Vec::new(); n],
+        homes: vec![vec![0]; n],
+        capacities: vec![u64::MAX],
+    };
+    let height = |placed: &Placed| placed.cost.heights()[0];
+    let enough = best.target.max(best.bound);
+    // Only what is better than the best height, or not above the target where that alone counts, is looked for.
+    let known = if decide { best.height.min(best.target.saturating_add(1)) } else { best.height };
+    let mut found = Some(Placed { offsets: Vec::new(), pools: Vec::new(), cost: Cost::new(&[known], &[u64::MAX]) });
+    let is_proven = exact::search_all(&conditions, &mut found, |placed| height(placed) <= enough, search);
+    let Some(placed) = found else { return };
+    if is_proven {
+        best.bound = best.bound.max(height(&placed));
+    }
+    if !placed.offsets.is_empty() {
+        best.offer(part, Some(placed.offsets));
+    }
 }
 
 const PHASES: [&str; 6] = ["dives", "niche search", "noisy dives", "dives", "decodes", "niche search"];
