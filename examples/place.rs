@@ -2,13 +2,16 @@
 //!
 //!     cargo run --release --example place -- FILE.csv [--capacity BYTES] [--alignment BYTES] [--work N]
 //!         [--time-limit SECONDS] [--seed N] [--out FILE.csv] [--permutations N]
+//!     cargo run --release --example place -- --puzzle N [--remove PERCENT] [--permutations N] …
 //!
 //! Without a capacity the height is minimised. Prints one line: `height=H load=L seconds=S optimal=true|false`.
 //! `--out` writes the rows again with a column `offset`. `--permutations N` places N permutations of the rows, and
-//! prints the median and the worst time, and the greatest height.
+//! prints the median and the worst time, and the greatest height. `--puzzle N` takes no file, but a rectangle cut into N
+//! pieces (another one each time), from which `--remove` takes some away; its capacity is the rectangle's height.
 //! Exit status: 0; 3 when nothing fits in the capacity, or nothing was found; 2 for unusable arguments or input.
 
 use lexopt::prelude::*;
+use memsched::plan::puzzle::{HEIGHT_BYTES, guillotine};
 use memsched::plan::{Interval, Relations};
 use memsched::search::Search;
 use memsched::{MemoryPlanner, PlanError};
@@ -30,6 +33,8 @@ struct Args {
     seed: u64,
     out: Option<PathBuf>,
     permutations: usize,
+    puzzle: Option<usize>,
+    remove: usize,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +59,8 @@ fn parse_args() -> Result<Args, Box<dyn Error>> {
         seed: 0,
         out: None,
         permutations: 0,
+        puzzle: None,
+        remove: 0,
     };
     while let Some(argument) = parser.next()? {
         match argument {
@@ -64,19 +71,33 @@ fn parse_args() -> Result<Args, Box<dyn Error>> {
             Long("seed") => args.seed = parser.value()?.parse()?,
             Long("out") => args.out = Some(parser.value()?.into()),
             Long("permutations") => args.permutations = parser.value()?.parse()?,
+            Long("puzzle") => args.puzzle = Some(parser.value()?.parse()?),
+            Long("remove") => args.remove = parser.value()?.parse()?,
             Value(path) if file.is_none() => file = Some(PathBuf::from(path)),
             other => return Err(other.unexpected().into()),
         }
     }
-    args.file = file.ok_or("no file is named")?;
+    if args.puzzle.is_some() {
+        args.capacity = Some(HEIGHT_BYTES);
+    } else {
+        args.file = file.ok_or("no file is named")?;
+    }
     Ok(args)
 }
 
 fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(n) = args.puzzle {
+        return permute(args, |round| puzzle(n, args.remove, args.seed + round));
+    }
     let text = read(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
     let table = Table::parse(&text).map_err(|error| format!("{}: {error}", args.file.display()))?;
     if args.permutations > 0 {
-        return permute(args, &table);
+        let mut state = args.seed;
+        let mut rows = table.intervals.clone();
+        return permute(args, |_| {
+            shuffle(&mut rows, &mut state);
+            rows.clone()
+        });
     }
     let started = Instant::now();
     let result = place(args, &table.intervals);
@@ -111,19 +132,12 @@ fn place(args: &Args, intervals: &[Interval]) -> Result<memsched::plan::Layout, 
     planner.place_with(intervals, &Relations::new(), &mut search)
 }
 
-/// Places permutations of the rows.
-fn permute(args: &Args, table: &Table) -> Result<ExitCode, Box<dyn Error>> {
-    let mut rows = table.intervals.clone();
+/// Places what `rows` gives for each round.
+fn permute(args: &Args, mut rows: impl FnMut(u64) -> Vec<Interval>) -> Result<ExitCode, Box<dyn Error>> {
     let mut times = Vec::new();
     let (mut n_failed, mut highest) = (0, 0);
-    let mut state = args.seed;
-    for _ in 0..args.permutations {
-        for k in (1..rows.len()).rev() {
-            // Numbers after D. Lehmer's method; good enough to shuffle.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let other = usize::try_from((state >> 33) % (k as u64 + 1))?;
-            rows.swap(k, other);
-        }
+    for round in 0..args.permutations.max(1) {
+        let rows = rows(round as u64);
         let started = Instant::now();
         let result = place(args, &rows);
         times.push(started.elapsed().as_secs_f64());
@@ -134,9 +148,28 @@ fn permute(args: &Args, table: &Table) -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     times.sort_by(f64::total_cmp);
-    let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
-    println!("height={highest} median={median:.4} worst={worst:.4} placed={} of {}", times.len() - n_failed, times.len());
+    let (n, median, worst) = (times.len(), times[times.len() / 2], times[times.len() - 1]);
+    println!("height={highest} median={median:.4} worst={worst:.4} placed={} of {n}", n - n_failed);
     Ok(if n_failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// Numbers that look random enough to shuffle, after the method of D. Lehmer.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+fn shuffle(rows: &mut [Interval], state: &mut u64) {
+    for k in (1..rows.len()).rev() {
+        let other = usize::try_from(next(state) % (k as u64 + 1)).unwrap_or(0);
+        rows.swap(k, other);
+    }
+}
+
+fn puzzle(n: usize, remove: usize, seed: u64) -> Vec<Interval> {
+    let mut pieces = guillotine(n, seed);
+    pieces.truncate(n - n * remove.min(100) / 100);
+    pieces
 }
 
 fn read(path: &Path) -> Result<String, Box<dyn Error>> {

@@ -14,6 +14,7 @@ mod pairs;
 mod part;
 mod planner;
 mod problem;
+pub mod puzzle;
 mod rule;
 mod solve;
 

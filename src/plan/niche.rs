@@ -1,4 +1,55 @@
-//! Niche search (doc to follow).
+//! Niche search: which item stands on the floor of this section?
+//!
+//! **Problem.** Place the items of a part under a capacity, or prove that it cannot be done. No item has an alignment.
+//!
+//! **State.** Some items are placed. Every section has a *floor*: what is still to be placed there lies above it. Every
+//! item has a *least offset*, the greatest floor of its sections. See `state` for what follows from them.
+//!
+//! **Branching.** Take a stretch of sections with one floor whose neighbours are higher (a niche), and one section s of
+//! it. Let h be its floor. The choices: for each unplaced item that covers s and has the least offset h, place it at h;
+//! and, if s has bytes to lose, lift the floor of s to the next height at which an item of s can be supported.
+//!
+//! **Why that is complete.** Suppose that the state has a layout: offsets at or above the least offsets, disjoint where
+//! items share a section, under the capacity. Lower items one by one while they meet neither others nor their least
+//! offsets; the sum of the offsets falls, so this ends, and then every item lies at its least offset or on top of an
+//! unplaced item that shares a section with it. Call i the lowest unplaced item at s.
+//! 1. If i lies at h, then its least offset is h, and it is one of the choices. An item with least offset h lies within
+//!    the niche, where no floor is above h; sections beside the niche are higher. All its sections have the floor h, so
+//!    nothing unplaced lies below it, and what shares a section with it lies above it: the state after the choice has
+//!    the layout.
+//! 2. If i lies higher, it lies at its least offset, which is then above h; or on top of an item k. Item k does not
+//!    cover s, since i is the lowest there. If the least offset of i is h, then k shares a section of the niche with i,
+//!    and its top is at least its least offset + its size. So the offset of i is at least the smallest of (a) the least
+//!    offsets above h of items of s, and (b) least offset + size of items that do not cover s but share a section with
+//!    an item of s whose least offset is h. (An item of case (a) counts with its least offset, whatever it lies on.)
+//!    That is the height to which the last choice lifts s: the state after it has the layout.
+//!
+//! The choices exclude one another (the lowest item of s, or none at h), so no state is searched in two ways from one
+//! node. Of equal items one is tried.
+//!
+//! **Parts.** Where no unplaced item crosses from a section to the next, the two sides are independent goals. Each is
+//! solved by itself; if one fails, so does the choice that made it, and no other goal is tried again.
+//!
+//! **Memo.** A goal is known by its unplaced items and their least offsets, since its floors follow from them. Goals
+//! that failed are remembered by a hash of 128 bits; what failed fails in whatever order it was reached, so all
+//! restarts share the memo. (Two of a million goals have one hash with a chance below 10⁻²⁵.)
+//!
+//! **Order.** Which section: see [`Taste`]. Which item first: by the largest load of its sections, then by width, then by
+//! area. Times to a solution are heavy-tailed, so the search restarts after 500 nodes times the sequence of M. Luby,
+//! A. Sinclair, D. Zuckerman, "Optimal speedup of Las Vegas algorithms", 1993; all but the first two runs shake the order of
+//! items, and every third weighs sections by how often they failed.
+//!
+//! **Complexity.** Exponential. A node takes O(u + s w) time for u unplaced items and s sections of a goal, with w
+//! words of 64 items to a section. Space O(n s / 64) bits, and the memo: at most 2²⁰ goals.
+//!
+//! **Determinism.** Everything random comes from the seed; budgets are counted in nodes and work.
+//!
+//! **Source.** The tree search over sections with least offsets goes back to M. Moffitt, "MiniMalloc", ASPLOS 2023;
+//! branching on what fills a lowest place is known from perfect packing of rectangles (R. Korf, "Optimal rectangle
+//! packing: new results", ICAPS 2004). The choice by niches, the lift to supported heights and the memo that ignores
+//! order are ours.
+//!
+//! **Limits.** It proves that nothing fits only where the search is small.
 
 mod state;
 
@@ -8,11 +59,12 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use state::{Full, State, u32_of};
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
+    /// The offset of each item.
     Placed(Vec<u64>),
     /// No layout fits.
     Impossible,
@@ -20,48 +72,102 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Nodes of the shortest restart.
+/// Nodes of the shortest run.
 const RESTART: u64 = 500;
-/// How far priorities are shaken.
+/// How far an item may be shaken up the order, as a share of all items.
 const NOISE: f64 = 0.3;
-/// The most states remembered.
+/// The most goals remembered.
 const MEMO: usize = 1 << 20;
+/// How much heavier a section becomes when it fails.
+const WEIGHT: f64 = 0.05;
+
+/// Which section a run branches on: the least score, then the least tie.
+#[derive(Clone, Copy, Debug)]
+struct Taste {
+    score: Score,
+    /// What decides between equal scores.
+    tie: Tie,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Score {
+    /// The number of choices.
+    Choices,
+    /// The number of choices, more where the section has more bytes to lose: times 1 + 0.3 slack / mean size.
+    Slack,
+    /// The same, plus the logarithm of 1 + slack / mean size, times this factor.
+    LogSlack(f64),
+    /// The number of choices, less where sections failed often.
+    Failures,
+    /// The width of the niche, then the number of choices.
+    Width,
+    /// The height of the floor, the highest first, then the number of choices.
+    Height,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Tie {
+    Slack,
+    Random,
+}
+
+/// The tastes of the first runs, in turn.
+const TASTES: [Taste; 4] = [
+    Taste { score: Score::Choices, tie: Tie::Slack },
+    Taste { score: Score::Choices, tie: Tie::Random },
+    Taste { score: Score::Slack, tie: Tie::Random },
+    Taste { score: Score::Failures, tie: Tie::Random },
+];
+/// The tastes of every other run after [`PATIENCE`] runs.
+const LATE_TASTES: [Taste; 4] = [
+    Taste { score: Score::LogSlack(1.0), tie: Tie::Random },
+    Taste { score: Score::Height, tie: Tie::Random },
+    Taste { score: Score::LogSlack(3.0), tie: Tie::Random },
+    Taste { score: Score::Width, tie: Tie::Random },
+];
+const PATIENCE: u64 = 63;
+
+/// The hash of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key(u64, u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.0);
+    }
+}
 
 /// Keys are hashes already.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Ready(u64);
 
 impl Hasher for Ready {
     fn finish(&self) -> u64 {
         self.0
     }
-    fn write(&mut self, _: &[u8]) {}
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
     fn write_u64(&mut self, key: u64) {
         self.0 = key;
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key(u64, u64);
+const NONE: u32 = u32::MAX;
 
-impl std::hash::Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0);
-    }
-}
-
-/// A range of sections that must be filled, and what remains to be filled after it.
+/// A stretch of sections to be filled.
 #[derive(Clone, Copy, Debug)]
 struct Goal {
     first: u32,
     end: u32,
-    /// The frame whose option made the goal; it fails when the goal does.
+    /// The frame whose choice made the goal, or [`NONE`]; the choice fails when the goal does.
     parent: u32,
+    /// The goal that is next when this one is filled, or [`NONE`].
     next: u32,
     key: Key,
 }
-
-const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 enum Choice {
@@ -69,175 +175,198 @@ enum Choice {
     Lift(u32, u64),
 }
 
-#[derive(Debug)]
+/// A goal that is being filled.
+#[derive(Clone, Copy, Debug)]
 struct Frame {
+    goal: u32,
+    /// What to go back to before the next choice.
     mark: usize,
     n_goals: usize,
-    goal: u32,
-    first_choice: usize,
+    /// Its choices in the list of all, and the next of them.
+    choices: (usize, usize),
     next_choice: usize,
-    end_choice: usize,
 }
 
+/// A search under one capacity, which can be run again and again.
+#[derive(Debug)]
 pub(super) struct Niche {
     state: State,
     memo: HashSet<Key, BuildHasherDefault<Ready>>,
-    /// Larger first.
-    priority: Vec<f64>,
-    weight: Vec<f64>,
+    /// The load of each section at the start.
     totals: Vec<u64>,
+    mean_bytes: f64,
+    seed: u64,
+    n_runs: u64,
+    n_nodes: u64,
+    taste: Taste,
+    /// By item: larger is tried first.
+    priority: Vec<f64>,
+    /// By section: how often it failed.
+    weight: Vec<f64>,
+    /// By section: random values for ties.
+    luck: Vec<f64>,
     frames: Vec<Frame>,
     goals: Vec<Goal>,
     choices: Vec<Choice>,
-    pub(super) nodes: u64,
-    seed: u64, round: u64, mode:u64, jit:Vec<f64>,
 }
 
 impl Niche {
+    #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
     pub(super) fn new(part: &Part, capacity: u64, seed: u64) -> Self {
+        let bytes: f64 = part.items.iter().map(|item| item.bytes as f64).sum();
         Self {
             state: State::new(part, capacity),
             memo: HashSet::default(),
+            totals: part.load.clone(),
+            mean_bytes: bytes / part.items.len() as f64,
+            seed,
+            n_runs: 0,
+            n_nodes: 0,
+            taste: TASTES[0],
             priority: vec![0.0; part.items.len()],
             weight: vec![1.0; part.n_sections()],
-            totals: part.load.clone(),
+            luck: vec![1.0; part.n_sections()],
             frames: Vec::new(),
             goals: Vec::new(),
             choices: Vec::new(),
-            nodes: 0,
-            seed, round: 0, mode:0, jit:vec![1.0; part.n_sections()],
         }
     }
 
-    /// Looks for a layout under the capacity, in at most `n_nodes` nodes.
+    /// Looks for a layout in about `n_nodes` nodes.
     pub(super) fn run(&mut self, n_nodes: u64, search: &mut Search<'_>) -> Outcome {
         if self.totals.iter().any(|total| *total > self.state.capacity) {
             return Outcome::Impossible;
         }
-        let end = self.nodes.saturating_add(n_nodes);
+        let end = self.n_nodes.saturating_add(n_nodes);
         loop {
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(self.round));
-            self.round += 1; let round=self.round; self.mode= if opt(12)==0.0 {opt(11) as u64} else { match opt(12) as u64 {1=>[0,3][round as usize%2], 2=>[0,2][round as usize%2], 3=>[0,2,3][round as usize%3], 4=>[0,0,0,3][round as usize%4],5=>[0,0,0,0,0,0,3,2][round as usize%8],6=>[0,5,3,2][round as usize%4],7=>[0,0,3,0,2,0,0,5][round as usize%8],_=>0 } }; self.prioritise(round, &mut random);
-            let limit = (self.nodes + (if opt(4)>0.0 {opt(4) as u64} else {RESTART}) * luby(round)).min(end);
-            match self.descend(limit, search) {
-                Outcome::Unknown if self.nodes >= end || search.stopped().is_some() => return Outcome::Unknown,
-                Outcome::Unknown => {}
-                outcome => return outcome,
+            self.n_runs += 1;
+            self.prioritise();
+            let limit = self.n_nodes.saturating_add(RESTART * luby(self.n_runs)).min(end);
+            let outcome = self.descend(limit, search);
+            match outcome {
+                Outcome::Placed(_) => return outcome,
+                Outcome::Impossible => return outcome,
+                Outcome::Unknown => self.state.undo(0),
+            }
+            if self.n_nodes >= end || search.stopped().is_some() {
+                return Outcome::Unknown;
             }
         }
     }
 
+    /// Sets the order of items and the taste of the present run.
     #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
-    fn prioritise(&mut self, round: u64, random: &mut Xoshiro256PlusPlus) {
-        if round>1 { for j in &mut self.jit { *j=0.3+random.random::<f64>(); } }
-        let weighted = (opt(3)==0.0 && round % 3 == 0) || (opt(3)==2.0&& round%2==0) || (opt(3)==3.0&& round>1);
+    fn prioritise(&mut self) {
+        let turn = self.n_runs - 1;
+        let pick = |tastes: &[Taste; 4], turn: u64| tastes[usize::try_from(turn % 4).unwrap_or(0)];
+        let is_late = turn >= PATIENCE && turn % 2 == 1;
+        self.taste = if is_late { pick(&LATE_TASTES, turn / 2) } else { pick(&TASTES, if turn < PATIENCE { turn } else { turn / 2 }) };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9).wrapping_add(turn));
+        let is_first = turn < 2;
+        if !is_first {
+            self.luck.iter_mut().for_each(|luck| *luck = random.random());
+        }
+        let is_weighted = self.n_runs.is_multiple_of(3);
         let n = self.state.pieces.len();
-        let mut keys: Vec<(f64, f64, f64)> = Vec::with_capacity(n);
-        for piece in &self.state.pieces {
+        let mut keyed: Vec<([f64; 3], usize)> = Vec::with_capacity(n);
+        for (i, piece) in self.state.pieces.iter().enumerate() {
             let sections = piece.left as usize..piece.right as usize;
-            let width = (piece.right - piece.left) as f64;
-            let area = width * piece.bytes as f64;
-            let total = sections
-                .map(|s| self.totals[s] as f64 * if weighted { self.weight[s] } else { 1.0 })
-                .fold(0.0, f64::max);
-            keys.push((total, width, area));
+            let width = f64::from(piece.right - piece.left);
+            let total = |s: usize| self.totals[s] as f64 * if is_weighted { self.weight[s] } else { 1.0 };
+            keyed.push(([sections.map(total).fold(0.0, f64::max), width, width * piece.bytes as f64], i));
         }
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|a, b| keys[*b].partial_cmp(&keys[*a]).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(b)));
-        for (rank, i) in order.into_iter().enumerate() {
-            let noise = if round == 1 { 0.0 } else { (if opt(1)>0.0 {opt(1)} else {NOISE}) * random.random::<f64>() };
-            self.priority[i] = match (if round/2%2==0 {opt(0)} else {opt(9)}) as u64 { 0=>(n - rank) as f64 / n as f64 + noise,
-              1=> keys[i].0*(1.0+noise) + if round==1 {(n - rank) as f64*1e-6*keys[i].0} else {0.0},
-              2=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax*100.0+keys[i].1/wmax*1.0+keys[i].2/amax*0.01)*(1.0+noise) }
-              3=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax*10.0+keys[i].1/wmax*1.0+keys[i].2/amax*0.1)*(1.0+noise) }
-              _=> { let tmax=keys.iter().map(|k|k.0).fold(0.0,f64::max); let wmax=keys.iter().map(|k|k.1).fold(0.0,f64::max);let amax=keys.iter().map(|k|k.2).fold(0.0,f64::max); (keys[i].0/tmax).powf(opt(5))*(keys[i].1/wmax).powf(opt(6))*(keys[i].2/amax).powf(opt(7))*(1.0+noise) }
-            };
+        keyed.sort_by(|(a, i), (b, j)| b.partial_cmp(a).unwrap_or(std::cmp::Ordering::Equal).then(i.cmp(j)));
+        for (rank, (_, i)) in keyed.into_iter().enumerate() {
+            let noise = if is_first { 0.0 } else { NOISE * random.random::<f64>() };
+            self.priority[i] = noise - rank as f64 / n as f64;
         }
     }
 
+    /// One run from the start. After [`Outcome::Unknown`] the state must be undone.
     fn descend(&mut self, limit: u64, search: &mut Search<'_>) -> Outcome {
-        let outcome = self.descend_inner(limit, search);
-        if !matches!(outcome, Outcome::Placed(_)) {
-            self.state.undo(0);
-        }
-        outcome
-    }
-
-    fn descend_inner(&mut self, limit: u64, search: &mut Search<'_>) -> Outcome {
         self.frames.clear();
         self.goals.clear();
         self.choices.clear();
-        let n_sections = u32_of(self.state.n_sections());
-        let Ok(mut agenda) = self.split(0, n_sections, NONE, NONE) else { return Outcome::Impossible };
-        'open: loop {
-            // Open the next goal.
-            if agenda == NONE {
-                return Outcome::Placed(self.state.least.clone());
-            }
-            self.nodes += 1;
-            let work = 40 + std::mem::take(&mut self.state.visits) / 2;
-            if self.nodes >= limit || !search.spend(work) {
+        let Ok(mut agenda) = self.split((0, u32_of(self.state.n_sections())), NONE, NONE) else {
+            return Outcome::Impossible;
+        };
+        while agenda != NONE {
+            self.n_nodes += 1;
+            if self.n_nodes >= limit || !search.spend(40 + std::mem::take(&mut self.state.visits) / 2) {
                 return Outcome::Unknown;
             }
-            let goal = self.goals[agenda as usize];
-            let first_choice = self.choices.len();
-            self.branch(goal.first as usize, goal.end as usize);
-            self.frames.push(Frame {
-                mark: self.state.mark(),
-                n_goals: self.goals.len(),
-                goal: agenda,
-                first_choice,
-                next_choice: first_choice,
-                end_choice: self.choices.len(),
-            });
-            // Try the choices of the last frame; where they are spent, those of the frame that made its goal.
-            loop {
-                let at = self.frames.len() - 1;
-                let frame = &mut self.frames[at];
-                let goal = self.goals[frame.goal as usize];
-                if frame.next_choice == frame.end_choice {
-                    let (key, first_choice) = (goal.key, frame.first_choice);
-                    if self.memo.len() >= MEMO {
-                        self.memo.clear();
-                    }
-                    self.memo.insert(key);
-                    self.choices.truncate(first_choice);
-                    if goal.parent == NONE {
-                        return Outcome::Impossible;
-                    }
-                    self.frames.truncate(goal.parent as usize + 1);
-                    let frame = &self.frames[goal.parent as usize];
-                    let (mark, n_goals, end_choice) = (frame.mark, frame.n_goals, frame.end_choice);
-                    self.choices.truncate(end_choice);
-                    self.state.undo(mark);
-                    self.goals.truncate(n_goals);
-                    continue;
-                }
-                let choice = self.choices[frame.next_choice];
-                frame.next_choice += 1;
-                let (mark, n_goals) = (frame.mark, frame.n_goals);
-                let made = match choice {
-                    Choice::Place(i) => self.state.place(i as usize),
-                    Choice::Lift(s, floor) => self.state.lift(s as usize, floor),
-                };
-                let made = made.and_then(|()| self.split(goal.first, goal.end, u32_of(at), goal.next));
-                match made {
-                    Ok(next) => {
-                        agenda = next;
-                        continue 'open;
-                    }
-                    Err(Full(s)) => {
-                        self.weight[s] += 0.05;
-                        self.state.undo(mark);
-                        self.goals.truncate(n_goals);
-                    }
+            self.open(agenda);
+            match self.advance() {
+                Some(next) => agenda = next,
+                None => return Outcome::Impossible,
+            }
+        }
+        Outcome::Placed(self.state.least.clone())
+    }
+
+    /// Begins to fill a goal.
+    fn open(&mut self, goal: u32) {
+        let (first, end) = (self.goals[goal as usize].first as usize, self.goals[goal as usize].end as usize);
+        let from = self.choices.len();
+        if let Some(section) = self.pick(first, end) {
+            self.branch(section);
+        }
+        self.frames.push(Frame {
+            goal,
+            mark: self.state.mark(),
+            n_goals: self.goals.len(),
+            choices: (from, self.choices.len()),
+            next_choice: from,
+        });
+    }
+
+    /// Makes the next choice that does not fail at once, in the last goal or, where its choices are spent, in the one
+    /// that made it. The goal to be opened next; `None` when nothing is left to try.
+    fn advance(&mut self) -> Option<u32> {
+        loop {
+            let at = self.frames.len() - 1;
+            let frame = self.frames[at];
+            let goal = self.goals[frame.goal as usize];
+            if frame.next_choice == frame.choices.1 {
+                self.fail(goal)?;
+                continue;
+            }
+            self.frames[at].next_choice += 1;
+            let made = match self.choices[frame.next_choice] {
+                Choice::Place(i) => self.state.place(i as usize),
+                Choice::Lift(s, floor) => self.state.lift(s as usize, floor),
+            };
+            match made.and_then(|()| self.split((goal.first, goal.end), u32_of(at), goal.next)) {
+                Ok(next) => return Some(next),
+                Err(Full(s)) => {
+                    self.weight[s] += WEIGHT;
+                    self.state.undo(frame.mark);
+                    self.goals.truncate(frame.n_goals);
                 }
             }
         }
     }
 
-    /// Cuts what is left of a range into goals, the first to be opened; fails when one is known to fail.
-    fn split(&mut self, first: u32, end: u32, parent: u32, next: u32) -> Result<u32, Full> {
+    /// Gives a goal up: goes back to the frame that made it. `None` when it is the whole part.
+    fn fail(&mut self, goal: Goal) -> Option<()> {
+        if self.memo.len() >= MEMO {
+            self.memo.clear();
+        }
+        self.memo.insert(goal.key);
+        if goal.parent == NONE {
+            return None;
+        }
+        self.frames.truncate(goal.parent as usize + 1);
+        let parent = self.frames[goal.parent as usize];
+        self.choices.truncate(parent.choices.1);
+        self.state.undo(parent.mark);
+        self.goals.truncate(parent.n_goals);
+        Some(())
+    }
+
+    /// Cuts what is left of a stretch into goals, before `next`; the first of them, or a failure when one is known to
+    /// fail.
+    fn split(&mut self, (first, end): (u32, u32), parent: u32, next: u32) -> Result<u32, Full> {
         let mut agenda = next;
         let mut s = end as usize;
         // From the right, so that the leftmost goal comes first.
@@ -248,7 +377,7 @@ impl Niche {
             }
             let goal_end = s;
             s -= 1;
-            while s > first as usize && self.state.rest[s - 1] > 0 && self.state.is_joined(s) {
+            while s > first as usize && self.state.is_joined(s) {
                 s -= 1;
             }
             let (a, b) = self.state.key(s, goal_end);
@@ -262,71 +391,98 @@ impl Niche {
         Ok(agenda)
     }
 
-    /// Appends the choices at one section of a goal.
-    fn branch(&mut self, first: usize, end: usize) {
+    /// The section of a goal to branch on.
+    fn pick(&self, first: usize, end: usize) -> Option<usize> {
         let state = &self.state;
-        let mut best: Option<(usize, u64, usize, (usize, usize),u64)> = None;
+        let mut best: Option<((f64, f64), usize)> = None;
         let mut s = first;
         while s < end {
             let floor = state.floor[s];
-            let mut run_end = s + 1;
-            while run_end < end && state.floor[run_end] == floor {
-                run_end += 1;
+            let mut niche_end = s + 1;
+            while niche_end < end && state.floor[niche_end] == floor {
+                niche_end += 1;
             }
-            let is_low = (s == first || state.floor[s - 1] > floor) && (run_end == end || state.floor[run_end] > floor);
+            let is_low = (s == first || state.floor[s - 1] > floor) && (niche_end == end || state.floor[niche_end] > floor);
             if is_low {
-                for t in s..run_end {
-                    let slack = state.capacity - floor - state.rest[t];
-                    let most = if self.mode==0 {best.map_or(usize::MAX, |b| b.0)} else {usize::MAX};
-                    let mut count = if opt(10)==1.0 {0} else {usize::from(slack > 0)};
-                    let mut class = NONE;
-                    for i in state.waiting_from(t, s) {
-                        if state.least[i] == floor && state.pieces[i].class != class {
-                            class = state.pieces[i].class;
-                            count += 1;
-                            if count > most {
-                                break;
-                            }
-                        }
-                    }
-                    let tie=match (if self.round%2==1 {opt(2)} else {opt(8)}) as u64 {0=>slack,1=>0,2=>floor,3=>u64::MAX-state.rest[t],4=>u64::MAX-floor,5=>(run_end-s) as u64,6=>u64::MAX-(run_end-s) as u64,7=>(1e6/self.weight[t]) as u64,9=>(slack as f64*self.jit[t]) as u64,10=>(1e6*self.jit[t]) as u64,_=>u64::MAX-slack};
-                    let outer = match self.mode {0=>0, 1=>floor, 2=>(run_end-s) as u64, 3=>self.state.capacity-floor, 4=> u64::from(slack>0), 5=>slack, _=>0};
-                    if best.is_none_or(|b| (b.4,b.0, b.1) > (outer,count, tie)) {
-                        best = Some((count, tie, t, (s, run_end),outer));
+                for t in s..niche_end {
+                    let most = best.map_or(f64::INFINITY, |(score, _)| score.0);
+                    let score = self.score(t, (s, niche_end), most);
+                    if best.is_none_or(|(least, _)| score < least) {
+                        best = Some((score, t));
                     }
                 }
             }
-            s = run_end;
+            s = niche_end;
         }
-        let Some((_, _, at, _,_)) = best else { return };
-        let floor = state.floor[at];
-        let slack = state.capacity - floor - state.rest[at];
-        let start = self.choices.len();
+        best.map(|(_, section)| section)
+    }
+
+    /// How gladly a run branches on a section: the less the better. Counting ends when the score is above `most`.
+    #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
+    fn score(&self, section: usize, (first, end): (usize, usize), most: f64) -> (f64, f64) {
+        let state = &self.state;
+        let floor = state.floor[section];
+        let slack = state.capacity - floor - state.rest[section];
+        let slack_sizes = slack as f64 / self.mean_bytes;
+        // The score is `base + factor * choices`.
+        let (base, factor) = match self.taste.score {
+            Score::Choices => (0.0, 1.0),
+            Score::Slack => (0.0, 1.0 + 0.3 * slack_sizes),
+            Score::LogSlack(times) => (times * slack_sizes.ln_1p(), 1.0),
+            Score::Failures => (0.0, 1.0 / self.weight[section].ln_1p()),
+            Score::Width => ((end - first) as f64 * 1e4, 1.0),
+            Score::Height => ((state.capacity - floor) as f64 * 1e4, 1.0),
+        };
+        let mut n_choices = usize::from(slack > 0);
         let mut class = NONE;
-        for i in state.waiting(at) {
+        for i in state.waiting_from(section, first) {
+            if state.least[i] == floor && state.pieces[i].class != class {
+                class = state.pieces[i].class;
+                n_choices += 1;
+                if base + factor * n_choices as f64 > most {
+                    break;
+                }
+            }
+        }
+        let tie = match self.taste.tie {
+            Tie::Slack => slack as f64,
+            Tie::Random => self.luck[section],
+        };
+        (base + factor * n_choices as f64, tie)
+    }
+
+    /// Appends the choices at a section.
+    fn branch(&mut self, section: usize) {
+        let state = &self.state;
+        let floor = state.floor[section];
+        let slack = state.capacity - floor - state.rest[section];
+        let from = self.choices.len();
+        let mut class = NONE;
+        for i in state.waiting(section) {
             if state.least[i] == floor && state.pieces[i].class != class {
                 class = state.pieces[i].class;
                 self.choices.push(Choice::Place(u32_of(i)));
             }
         }
         let priority = &self.priority;
-        self.choices[start..].sort_by(|a, b| match (a, b) {
+        self.choices[from..].sort_by(|a, b| match (a, b) {
             (Choice::Place(a), Choice::Place(b)) => priority[*b as usize].total_cmp(&priority[*a as usize]),
             _ => std::cmp::Ordering::Equal,
         });
-        if slack > 0 {
-            if let Some(height) = self.support(at, floor).filter(|height| *height - floor <= slack) {
-                self.choices.push(Choice::Lift(u32_of(at), height));
-            }
+        if slack > 0
+            && let Some(height) = self.support(section, floor)
+            && height - floor <= slack
+        {
+            self.choices.push(Choice::Lift(u32_of(section), height));
         }
     }
 
-    /// The least height above the floor at which an item of the section can stand.
-    fn support(&self, at: usize, floor: u64) -> Option<u64> {
+    /// The least height above the floor at which an item of the section can be supported.
+    fn support(&self, section: usize, floor: u64) -> Option<u64> {
         let state = &self.state;
         let mut height = u64::MAX;
-        let (mut left, mut right) = (at, at + 1);
-        for i in state.waiting(at) {
+        let (mut left, mut right) = (section, section + 1);
+        for i in state.waiting(section) {
             if state.least[i] > floor {
                 height = height.min(state.least[i]);
             } else {
@@ -334,15 +490,12 @@ impl Niche {
                 right = right.max(state.pieces[i].right as usize);
             }
         }
-        // Neighbours that do not cover the section, but overlap an item that could stand on its floor.
-        for s in left..right {
-            if s != at {
-                for k in state.waiting(s) {
-                    let piece = &state.pieces[k];
-                    let covers = (piece.left as usize) <= at && at < piece.right as usize;
-                    if !covers {
-                        height = height.min(state.least[k] + piece.bytes);
-                    }
+        for s in (left..right).filter(|s| *s != section) {
+            for k in state.waiting(s) {
+                let piece = &state.pieces[k];
+                let covers = (piece.left as usize) <= section && section < piece.right as usize;
+                if !covers {
+                    height = height.min(state.least[k] + piece.bytes);
                 }
             }
         }
@@ -350,15 +503,16 @@ impl Niche {
     }
 }
 
-/// The sequence 1, 1, 2, 1, 1, 2, 4, …
+/// The sequence 1, 1, 2, 1, 1, 2, 4, …, from its first member on.
 fn luby(mut k: u64) -> u64 {
     loop {
         let bits = 64 - k.leading_zeros();
-        if k == (1 << bits) - 1 {
+        if k == u64::MAX >> (64 - bits) {
             return 1 << (bits - 1);
         }
         k -= (1 << (bits - 1)) - 1;
     }
 }
 
-pub fn opt(k:usize)->f64{ static O:std::sync::OnceLock<Vec<f64>>=std::sync::OnceLock::new(); O.get_or_init(||std::env::var("OPT").unwrap_or_default().split(',').filter_map(|x|x.parse().ok()).collect()).get(k).copied().unwrap_or(0.0) }
+#[cfg(test)]
+mod tests;
