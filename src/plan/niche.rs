@@ -95,8 +95,8 @@ enum Score {
     Choices,
     /// The number of choices, more where the section has more bytes to lose: times 1 + 0.3 slack / mean size.
     Slack,
-    /// The same, plus the logarithm of 1 + slack / mean size, times this factor.
-    LogSlack(f64),
+    /// The number of choices, plus the logarithm of 1 + slack / mean size.
+    LogSlack,
     /// The number of choices, less where sections failed often.
     Failures,
     /// The width of the niche, then the number of choices.
@@ -120,10 +120,10 @@ const TASTES: [Taste; 4] = [
 ];
 /// The tastes of every other run after [`PATIENCE`] runs.
 const LATE_TASTES: [Taste; 4] = [
-    Taste { score: Score::LogSlack(1.0), tie: Tie::Random },
-    Taste { score: Score::Height, tie: Tie::Random },
-    Taste { score: Score::LogSlack(3.0), tie: Tie::Random },
-    Taste { score: Score::Width, tie: Tie::Random },
+    Taste { score: Score::Height, tie: Tie::Slack },
+    Taste { score: Score::Width, tie: Tie::Slack },
+    Taste { score: Score::LogSlack, tie: Tie::Random },
+    Taste { score: Score::Width, tie: Tie::Slack },
 ];
 const PATIENCE: u64 = 63;
 
@@ -428,7 +428,7 @@ impl Niche {
         let (base, factor) = match self.taste.score {
             Score::Choices => (0.0, 1.0),
             Score::Slack => (0.0, 1.0 + 0.3 * slack_sizes),
-            Score::LogSlack(times) => (times * slack_sizes.ln_1p(), 1.0),
+            Score::LogSlack => (slack_sizes.ln_1p(), 1.0),
             Score::Failures => (0.0, 1.0 / self.weight[section].ln_1p()),
             Score::Width => ((end - first) as f64 * 1e4, 1.0),
             Score::Height => ((state.capacity - floor) as f64 * 1e4, 1.0),

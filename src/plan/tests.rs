@@ -1,6 +1,7 @@
 //! Arena and blocks against overlap checks of their own, brute force, and the faults that other planners had.
 
 mod brute;
+mod conditions;
 
 use super::*;
 use crate::error::PlanError;

@@ -138,13 +138,22 @@ impl Case {
             return;
         };
         let interval = self.intervals[k];
-        let highest = 8 * (self.intervals.iter().map(|i| i.bytes).sum::<u64>() + 3);
-        let ceiling = best.as_ref().filter(|_| self.pools.len() == 1).map_or(highest, |best| best[0]);
+        let last = self.pools.len() - 1;
         for pool in self.allowed(k) {
+            // No offset needs to be above all sizes with their padding, nor a top above the capacity, or above the last
+            // pool's height in the best layout.
+            let padded = |i: &Interval| i.bytes + i.alignment.unwrap_or(1) - 1;
+            let fixed = self.intervals.iter().filter_map(|i| i.fixed).max().unwrap_or(0);
+            let mut most = fixed + self.intervals.iter().map(padded).sum::<u64>();
+            most = most.min(self.pools[pool].capacity.unwrap_or(most));
+            if let Some(best) = best.as_ref().filter(|_| pool == last) {
+                most = most.min(best[last]);
+            }
             let step = interval.alignment.unwrap_or(1);
             let offsets: Vec<u64> = match interval.fixed {
                 Some(offset) => vec![offset],
-                None => (0..ceiling.min(40)).step_by(usize::try_from(step).unwrap_or(1)).collect(),
+                None if most < interval.bytes => Vec::new(),
+                None => (0..=most - interval.bytes).step_by(usize::try_from(step).unwrap_or(1)).collect(),
             };
             for offset in offsets {
                 at[k] = (pool, offset);
