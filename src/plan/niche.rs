@@ -118,14 +118,31 @@ const TASTES: [Taste; 4] = [
     Taste { score: Score::Slack, tie: Tie::Random },
     Taste { score: Score::Failures, tie: Tie::Random },
 ];
-/// The tastes of every other run after [`PATIENCE`] runs.
-const LATE_TASTES: [Taste; 4] = [
+/// The tastes of most later runs where even the fullest section has bytes to lose.
+const LOOSE_TASTES: [Taste; 4] = [
     Taste { score: Score::Height, tie: Tie::Slack },
     Taste { score: Score::Width, tie: Tie::Slack },
     Taste { score: Score::LogSlack, tie: Tie::Random },
-    Taste { score: Score::Width, tie: Tie::Slack },
+    Taste { score: Score::Height, tie: Tie::Slack },
 ];
-const PATIENCE: u64 = 63;
+/// Those where it has none.
+const TIGHT_TASTES: [Taste; 4] = [
+    Taste { score: Score::Choices, tie: Tie::Slack },
+    Taste { score: Score::Choices, tie: Tie::Random },
+    Taste { score: Score::Choices, tie: Tie::Slack },
+    Taste { score: Score::Choices, tie: Tie::Slack },
+];
+
+/// The taste of a run, counted from 0.
+fn taste(run: u64, is_loose: bool) -> Taste {
+    let (patience, share, late) = if is_loose { (15, 4, LOOSE_TASTES) } else { (63, 2, TIGHT_TASTES) };
+    let (tastes, turn) = match run {
+        _ if run < patience => (TASTES, run),
+        _ if run.is_multiple_of(share) => (TASTES, run / share),
+        _ => (late, run - run / share),
+    };
+    tastes[usize::try_from(turn % 4).unwrap_or(0)]
+}
 
 /// The hash of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,9 +275,8 @@ impl Niche {
     #[expect(clippy::cast_precision_loss, reason = "a rough measure")]
     fn prioritise(&mut self) {
         let turn = self.n_runs - 1;
-        let pick = |tastes: &[Taste; 4], turn: u64| tastes[usize::try_from(turn % 4).unwrap_or(0)];
-        let is_late = turn >= PATIENCE && turn % 2 == 1;
-        self.taste = if is_late { pick(&LATE_TASTES, turn / 2) } else { pick(&TASTES, if turn < PATIENCE { turn } else { turn / 2 }) };
+        let is_loose = self.totals.iter().all(|total| *total < self.state.capacity);
+        self.taste = taste(turn, is_loose);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9).wrapping_add(turn));
         let is_first = turn < 2;
         if !is_first {

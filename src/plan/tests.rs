@@ -270,7 +270,7 @@ fn blocks_of_a_chain_are_two() {
     assert_eq!(check::blocks(&graph, schedule.steps(), &blocks), []);
     assert_eq!((blocks.total_bytes(), blocks.n_reused(), blocks.waste_bytes()), (192, 3, 0));
     let text = blocks.to_string();
-    assert!(text.contains("blocks        2\nbytes         192\n"), "{text}");
+    assert!(text.contains("blocks        2\nbytes         192\nbound         192\n"), "{text}");
 }
 
 #[test]
