@@ -93,7 +93,7 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let table = Table::parse(&text).map_err(|error| format!("{}: {error}", args.file.display()))?;
     if args.permutations > 0 {
         let mut state = args.seed;
-        let mut rows = table.intervals.clone();
+        let mut rows = table.intervals;
         return permute(args, |_| {
             shuffle(&mut rows, &mut state);
             rows.clone()
@@ -209,7 +209,9 @@ impl<'t> Table<'t> {
             }
             let [lower, upper, size] = values;
             if lower >= upper {
-                return Err(format!("line {}: row {:?} starts at {lower} and ends at {upper}", number + 1, words[0]).into());
+                return Err(
+                    format!("line {}: row {:?} starts at {lower} and ends at {upper}", number + 1, words[0]).into()
+                );
             }
             table.lines.push(line);
             table.intervals.push(Interval::new(lower, upper, size));

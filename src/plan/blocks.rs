@@ -338,13 +338,7 @@ impl Order {
 }
 
 /// Gives items their blocks one by one.
-fn assign_in(
-    items: &[Item],
-    sequence: &[usize],
-    pick: Pick,
-    tolerance: f64,
-    n_looks: &mut usize,
-) -> Assignment {
+fn assign_in(items: &[Item], sequence: &[usize], pick: Pick, tolerance: f64, n_looks: &mut usize) -> Assignment {
     use std::cmp::Reverse;
     let mut blocks: Vec<Block> = Vec::new();
     let mut block_of = vec![0; items.len()];

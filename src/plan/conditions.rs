@@ -134,10 +134,12 @@ impl Conditions {
                     break;
                 }
                 near.clear();
-                near.extend(self.apart[i].iter().filter(|j| is_placed[**j] && pools[**j] == pool).map(|j| Range {
-                    start: offsets[*j],
-                    end: offsets[*j] + self.part.items[*j].bytes,
-                }));
+                near.extend(
+                    self.apart[i]
+                        .iter()
+                        .filter(|j| is_placed[**j] && pools[**j] == pool)
+                        .map(|j| Range { start: offsets[*j], end: offsets[*j] + self.part.items[*j].bytes }),
+                );
                 near.sort_unstable_by_key(|range| range.start);
                 let offset = taken[pool].find(item, fit, &near, &mut visits)?;
                 let is_last = k + 1 == self.homes[i].len();

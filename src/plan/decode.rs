@@ -66,13 +66,7 @@ pub(super) fn by_orders(part: &Part, best: &mut Best, search: &mut Search<'_>) {
 
 /// Places items one after the other; `None` when an offset does not fit in 64 bits, or when the budget is spent and
 /// there is an answer already.
-fn place_in_order(
-    part: &Part,
-    order: &[usize],
-    fit: Fit,
-    best: &Best,
-    search: &mut Search<'_>,
-) -> Option<Vec<u64>> {
+fn place_in_order(part: &Part, order: &[usize], fit: Fit, best: &Best, search: &mut Search<'_>) -> Option<Vec<u64>> {
     let mut taken = Taken::new(part.n_sections());
     let mut offsets = vec![0; part.items.len()];
     for &i in order {

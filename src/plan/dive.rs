@@ -61,7 +61,8 @@ const SMALL: usize = 3_000;
 pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
     let rules = [Rule::Area, Rule::Width, Rule::Twa, Rule::Size, Rule::Tz];
     let n_dives = MANY_ITEMS / part.items.len().max(1);
-    let dives: Vec<_> = rules.iter().flat_map(|rule| [Aim::Rank, Aim::Hot, Aim::Tight].map(|aim| (*rule, aim))).take(n_dives).collect();
+    let dives: Vec<_> =
+        rules.iter().flat_map(|rule| [Aim::Rank, Aim::Hot, Aim::Tight].map(|aim| (*rule, aim))).take(n_dives).collect();
     by_rules(part, &dives, best, search);
 }
 

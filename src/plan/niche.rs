@@ -277,7 +277,8 @@ impl Niche {
         let turn = self.n_runs - 1;
         let is_loose = self.totals.iter().all(|total| *total < self.state.capacity);
         self.taste = taste(turn, is_loose);
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9).wrapping_add(turn));
+        let mut random =
+            Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9).wrapping_add(turn));
         let is_first = turn < 2;
         if !is_first {
             self.luck.iter_mut().for_each(|luck| *luck = random.random());
@@ -418,7 +419,8 @@ impl Niche {
             while niche_end < end && state.floor[niche_end] == floor {
                 niche_end += 1;
             }
-            let is_low = (s == first || state.floor[s - 1] > floor) && (niche_end == end || state.floor[niche_end] > floor);
+            let is_low =
+                (s == first || state.floor[s - 1] > floor) && (niche_end == end || state.floor[niche_end] > floor);
             if is_low {
                 for t in s..niche_end {
                     let most = best.map_or(f64::INFINITY, |(score, _)| score.0);

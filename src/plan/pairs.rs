@@ -78,11 +78,8 @@ pub(super) fn solve(problem: &Problem, whole: &Conditions, decide: bool, search:
             break;
         }
         // The cost of the best so far prunes; its offsets are those of other items.
-        let mut found = best.as_ref().map(|best| Placed {
-            cost: best.cost.clone(),
-            offsets: Vec::new(),
-            pools: Vec::new(),
-        });
+        let mut found =
+            best.as_ref().map(|best| Placed { cost: best.cost.clone(), offsets: Vec::new(), pools: Vec::new() });
         is_proven &= finish(conditions, &mut found, enough, search);
         offer(found, group, &mut best);
     }

@@ -220,11 +220,7 @@ impl MemoryPlanner {
         conflict::smallest(&self.request(intervals, relations)?, search)
     }
 
-    fn request<'a>(
-        &'a self,
-        intervals: &'a [Interval],
-        relations: &'a Relations,
-    ) -> Result<Request<'a>, PlanError> {
+    fn request<'a>(&'a self, intervals: &'a [Interval], relations: &'a Relations) -> Result<Request<'a>, PlanError> {
         let alignment = checked_alignment(self.alignment)?;
         Ok(Request { intervals, relations, alignment, reuse_distance: self.reuse_distance, pools: &self.pools })
     }
@@ -275,8 +271,10 @@ impl MemoryPlanner {
             Occupant::Storage(storage) => graph.tensor_label(graph.root(storage)).to_string(),
             Occupant::Workspace(op) => format!("the workspace of {}", graph.op_label(op)),
         };
-        let arena = Self { reuse_distance: 0, pools: vec![self.pools.first().cloned().unwrap_or_default()], ..self.clone() };
-        let layout = arena.place_with(&intervals, &Relations::new(), search).map_err(|error| named(error, &intervals, name))?;
+        let arena =
+            Self { reuse_distance: 0, pools: vec![self.pools.first().cloned().unwrap_or_default()], ..self.clone() };
+        let layout =
+            arena.place_with(&intervals, &Relations::new(), search).map_err(|error| named(error, &intervals, name))?;
         let mut item_of_head = vec![usize::MAX; stays.len()];
         chains.heads.iter().enumerate().for_each(|(item, head)| item_of_head[*head] = item);
         let mut placements = Vec::with_capacity(stays.len());

@@ -217,7 +217,8 @@ impl Problem {
 
     /// Places everything. With `decide`, what reaches no capacity is not improved.
     pub(super) fn solve(&self, decide: bool, search: &mut Search<'_>) -> Result<Answer, PlanError> {
-        let mut answer = if self.is_simple() { self.solve_simple(decide, search) } else { self.solve_all(decide, search)? };
+        let mut answer =
+            if self.is_simple() { self.solve_simple(decide, search) } else { self.solve_all(decide, search)? };
         if self.hints.iter().any(Option::is_some) && answer.cost.fits() {
             self.keep_hints(&mut answer, search);
         }
@@ -356,7 +357,14 @@ impl Problem {
             let mut items: Vec<usize> = (0..whole.items.len()).filter(covers).collect();
             items.sort_by_key(|i| (std::cmp::Reverse(whole.items[*i].bytes), *i));
             let mut sum = 0;
-            let n = items.iter().take_while(|i| { let goes_on = sum <= capacity; sum += whole.items[**i].bytes; goes_on }).count();
+            let n = items
+                .iter()
+                .take_while(|i| {
+                    let goes_on = sum <= capacity;
+                    sum += whole.items[**i].bytes;
+                    goes_on
+                })
+                .count();
             if fewest.as_ref().is_none_or(|fewest| n < fewest.len()) {
                 fewest = Some(items[..n].iter().map(|i| self.rows[whole.rows[*i]]).collect());
             }

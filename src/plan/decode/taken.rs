@@ -1,7 +1,7 @@
 //! Which bytes are taken when: a tree of merged byte ranges.
 
-use super::Fit;
 use super::super::part::Item;
+use super::Fit;
 
 /// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

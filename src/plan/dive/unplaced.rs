@@ -47,8 +47,7 @@ impl Unplaced {
             nodes[node] = nodes[2 * node].join(nodes[2 * node + 1]);
         }
         // Canonical order is the order of starts, so of first sections.
-        let first_at =
-            (0..=part.n_sections()).map(|s| part.items.partition_point(|item| item.left < s)).collect();
+        let first_at = (0..=part.n_sections()).map(|s| part.items.partition_point(|item| item.left < s)).collect();
         Self { nodes, n_leaves, first_at, by_rank: order.to_vec(), stack: Vec::new(), visits: 0 }
     }
 

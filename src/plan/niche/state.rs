@@ -93,8 +93,7 @@ impl State {
         if !n.is_multiple_of(64) {
             unplaced[n_words - 1] = (1 << (n % 64)) - 1;
         }
-        let first_at =
-            (0..=n_sections).map(|s| u32_of(part.items.partition_point(|item| item.left < s))).collect();
+        let first_at = (0..=n_sections).map(|s| u32_of(part.items.partition_point(|item| item.left < s))).collect();
         Self {
             pieces,
             capacity,

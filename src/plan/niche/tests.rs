@@ -3,8 +3,11 @@
 use super::super::part::{Part, Span};
 use super::*;
 
-fn part(rows: &[(u64, u64, u64)]) -> Vec<Part> {
-    let span = |(row, &(start, end, bytes)): (usize, &(u64, u64, u64))| Span { start, end, bytes, alignment: 1, row };
+/// Start, end, bytes.
+type Row = (u64, u64, u64);
+
+fn part(rows: &[Row]) -> Vec<Part> {
+    let span = |(row, &(start, end, bytes)): (usize, &Row)| Span { start, end, bytes, alignment: 1, row };
     Part::split(rows.iter().enumerate().map(span).collect())
 }
 
@@ -13,7 +16,10 @@ fn is_possible(part: &Part, capacity: u64, offsets: &mut Vec<u64>) -> bool {
     let Some(item) = part.items.get(offsets.len()) else { return true };
     for offset in 0..=capacity.saturating_sub(item.bytes) {
         let is_free = part.items.iter().zip(&*offsets).all(|(other, at)| {
-            item.left >= other.right || other.left >= item.right || offset + item.bytes <= *at || at + other.bytes <= offset
+            item.left >= other.right
+                || other.left >= item.right
+                || offset + item.bytes <= *at
+                || at + other.bytes <= offset
         });
         if offset + item.bytes <= capacity && is_free {
             offsets.push(offset);
@@ -38,7 +44,7 @@ fn assert_holds(part: &Part, capacity: u64, offsets: &[u64]) {
 }
 
 /// Random rows, added while they fit under a load.
-fn dense(random: &mut Xoshiro256PlusPlus) -> Vec<(u64, u64, u64)> {
+fn dense(random: &mut Xoshiro256PlusPlus) -> Vec<Row> {
     let (n_moments, most) = (random.random_range(4..8), random.random_range(4..8));
     let mut load = vec![0; n_moments];
     let mut rows = Vec::new();
@@ -79,22 +85,30 @@ fn few_items_are_placed_exactly_where_that_can_be() {
 
 #[test]
 fn layouts_that_need_more_than_the_load() {
-    let cases: [(u64, &[(u64, u64, u64)]); 3] = [
+    let cases: [(u64, &[Row]); 3] = [
         (4, &[(4, 6, 2), (1, 3, 2), (0, 2, 2), (2, 5, 1), (3, 5, 1), (2, 4, 1), (5, 6, 2), (3, 4, 1)]),
         (6, &[(0, 2, 3), (1, 4, 2), (3, 5, 2), (2, 4, 2), (4, 5, 3), (0, 1, 3), (1, 3, 1), (4, 5, 1)]),
         (
             4,
             &[
-                (3, 5, 2), (0, 2, 2), (1, 4, 1), (5, 6, 3), (6, 7, 2), (1, 3, 1),
-                (5, 7, 1), (2, 4, 1), (4, 5, 2), (0, 1, 2), (6, 7, 1),
+                (3, 5, 2),
+                (0, 2, 2),
+                (1, 4, 1),
+                (5, 6, 3),
+                (6, 7, 2),
+                (1, 3, 1),
+                (5, 7, 1),
+                (2, 4, 1),
+                (4, 5, 2),
+                (0, 1, 2),
+                (6, 7, 1),
             ],
         ),
     ];
     for (load, rows) in cases {
         let parts = part(rows);
         assert_eq!(parts.iter().map(Part::most).max(), Some(load));
-        let outcomes =
-            parts.iter().map(|part| Niche::new(part, load, 0).run(u64::MAX, &mut Search::new()));
+        let outcomes = parts.iter().map(|part| Niche::new(part, load, 0).run(u64::MAX, &mut Search::new()));
         assert!(outcomes.into_iter().any(|outcome| outcome == Outcome::Impossible), "{rows:?}");
     }
 }
@@ -102,8 +116,7 @@ fn layouts_that_need_more_than_the_load() {
 #[test]
 fn packings_without_a_hole_are_found() {
     for n in [10, 40, 100] {
-        let rows: Vec<(u64, u64, u64)> =
-            super::super::puzzle::guillotine(n, 3).iter().map(|i| (i.start, i.end, i.bytes)).collect();
+        let rows: Vec<Row> = super::super::puzzle::guillotine(n, 3).iter().map(|i| (i.start, i.end, i.bytes)).collect();
         for part in part(&rows) {
             let capacity = part.most();
             let outcome = Niche::new(&part, capacity, 0).run(200_000, &mut Search::new());

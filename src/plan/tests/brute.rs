@@ -224,7 +224,8 @@ fn conflicts_do_not_fit_and_are_minimal() {
         let capacity = best[0] - 1;
         let planner = case.planner().capacity(capacity);
         let set = planner.smallest_conflict(&case.intervals, &case.relations, &mut Search::new()).unwrap();
-        let set = set.unwrap_or_else(|| panic!("seed {seed}: nothing is found, but {capacity} is too little: {case:?}"));
+        let set =
+            set.unwrap_or_else(|| panic!("seed {seed}: nothing is found, but {capacity} is too little: {case:?}"));
         let fits = |left_out: Option<usize>| {
             let mut part = case.clone();
             let is_in = |k: usize| set.contains(&k) && Some(k) != left_out;
