@@ -52,6 +52,7 @@
 //! **Limits.** It proves that nothing fits only where the search is small.
 
 mod state;
+mod taste;
 
 use super::part::Part;
 use crate::search::Search;
@@ -60,6 +61,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use state::{Full, State, u32_of};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use taste::{Score, Taste, Tie};
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,69 +82,6 @@ const NOISE: f64 = 0.3;
 const MEMO: usize = 1 << 20;
 /// How much heavier a section becomes when it fails.
 const WEIGHT: f64 = 0.05;
-
-/// Which section a run branches on: the least score, then the least tie.
-#[derive(Clone, Copy, Debug)]
-struct Taste {
-    score: Score,
-    /// What decides between equal scores.
-    tie: Tie,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Score {
-    /// The number of choices.
-    Choices,
-    /// The number of choices, more where the section has more bytes to lose: times 1 + 0.3 slack / mean size.
-    Slack,
-    /// The number of choices, plus the logarithm of 1 + slack / mean size.
-    LogSlack,
-    /// The number of choices, less where sections failed often.
-    Failures,
-    /// The width of the niche, then the number of choices.
-    Width,
-    /// The height of the floor, the highest first, then the number of choices.
-    Height,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Tie {
-    Slack,
-    Random,
-}
-
-/// The tastes of the first runs, in turn.
-const TASTES: [Taste; 4] = [
-    Taste { score: Score::Choices, tie: Tie::Slack },
-    Taste { score: Score::Choices, tie: Tie::Random },
-    Taste { score: Score::Slack, tie: Tie::Random },
-    Taste { score: Score::Failures, tie: Tie::Random },
-];
-/// The tastes of most later runs where even the fullest section has bytes to lose.
-const LOOSE_TASTES: [Taste; 4] = [
-    Taste { score: Score::Height, tie: Tie::Slack },
-    Taste { score: Score::Width, tie: Tie::Slack },
-    Taste { score: Score::LogSlack, tie: Tie::Random },
-    Taste { score: Score::Height, tie: Tie::Slack },
-];
-/// Those where it has none.
-const TIGHT_TASTES: [Taste; 4] = [
-    Taste { score: Score::Choices, tie: Tie::Slack },
-    Taste { score: Score::Choices, tie: Tie::Random },
-    Taste { score: Score::Choices, tie: Tie::Slack },
-    Taste { score: Score::Choices, tie: Tie::Slack },
-];
-
-/// The taste of a run, counted from 0.
-fn taste(run: u64, is_loose: bool) -> Taste {
-    let (patience, share, late) = if is_loose { (15, 4, LOOSE_TASTES) } else { (63, 2, TIGHT_TASTES) };
-    let (tastes, turn) = match run {
-        _ if run < patience => (TASTES, run),
-        _ if run.is_multiple_of(share) => (TASTES, run / share),
-        _ => (late, run - run / share),
-    };
-    tastes[usize::try_from(turn % 4).unwrap_or(0)]
-}
 
 /// The hash of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +178,7 @@ impl Niche {
             seed,
             n_runs: 0,
             n_nodes: 0,
-            taste: TASTES[0],
+            taste: Taste::of_run(0, false),
             priority: vec![0.0; part.items.len()],
             weight: vec![1.0; part.n_sections()],
             luck: vec![1.0; part.n_sections()],
@@ -276,7 +215,7 @@ impl Niche {
     fn prioritise(&mut self) {
         let turn = self.n_runs - 1;
         let is_loose = self.totals.iter().all(|total| *total < self.state.capacity);
-        self.taste = taste(turn, is_loose);
+        self.taste = Taste::of_run(turn, is_loose);
         let mut random =
             Xoshiro256PlusPlus::seed_from_u64(self.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9).wrapping_add(turn));
         let is_first = turn < 2;
