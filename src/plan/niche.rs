@@ -447,13 +447,12 @@ impl Niche {
                 right = right.max(state.pieces[i].right as usize);
             }
         }
-        for s in (left..right).filter(|s| *s != section) {
-            for k in state.waiting(s) {
-                let piece = &state.pieces[k];
-                let covers = (piece.left as usize) <= section && section < piece.right as usize;
-                if !covers {
-                    height = height.min(state.least[k] + piece.bytes);
-                }
+        // What shares a section with them covers the first of their sections, or starts in a later one.
+        for k in state.waiting(left).chain(state.starting_in(left + 1, right)) {
+            let piece = &state.pieces[k];
+            let covers = (piece.left as usize) <= section && section < piece.right as usize;
+            if !covers {
+                height = height.min(state.least[k] + piece.bytes);
             }
         }
         (height < u64::MAX).then_some(height)

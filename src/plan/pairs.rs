@@ -30,7 +30,7 @@ pub(super) struct Found {
 /// Solves a problem with side conditions; `whole` is all of it with every pair as a conflict.
 pub(super) fn solve(problem: &Problem, whole: &Conditions, decide: bool, search: &mut Search<'_>) -> Found {
     let n_pairs = problem.pairs.len();
-    let several_pools = whole.capacities.len() > 1;
+    let several_pools = whole.capacities.len() != 1;
     let bound = if several_pools { 0 } else { load(problem) };
     let enough = |placed: &Placed| {
         let fits = placed.cost.fits();

@@ -325,7 +325,7 @@ impl Problem {
             (offsets[row], pools[row]) = (answer.offsets[span] * self.unit, answer.pools[span]);
         }
         let pool_heights: Vec<u64> = answer.cost.heights().iter().map(|height| height * self.unit).collect();
-        let height_bytes = pool_heights.iter().sum();
+        let height_bytes = pool_heights.iter().copied().fold(0, u64::saturating_add);
         let load = pairs::load(self);
         let finished = if answer.is_proven { StopReason::Optimal } else { StopReason::Finished };
         Layout {

@@ -239,16 +239,7 @@ impl State {
                 let s = s as usize;
                 self.is_dirty[s] = false;
                 let floor = self.floor[s];
-                let mut lowest = u64::MAX;
-                let mut visits = 0;
-                for i in self.waiting(s) {
-                    visits += 1;
-                    lowest = lowest.min(self.least[i]);
-                    if lowest <= floor {
-                        break;
-                    }
-                }
-                self.visits += visits;
+                let lowest = self.lowest(s, floor);
                 if lowest > floor && lowest < u64::MAX {
                     self.set_floor(s, lowest);
                 }
@@ -256,6 +247,26 @@ impl State {
                 return Ok(());
             }
         }
+    }
+
+    /// The least of the least offsets of a section's items; once one is not above `enough`, any such value.
+    fn lowest(&mut self, s: usize, enough: u64) -> u64 {
+        let (first, end) = self.words[s];
+        let mut lowest = u64::MAX;
+        // From the latest start on: what starts late is short, and holds a floor down more often.
+        for word in (first as usize..end as usize).rev() {
+            let mut bits = self.cover[s * self.n_words + word] & self.unplaced[word];
+            while bits != 0 {
+                let bit = bits.ilog2() as usize;
+                bits ^= 1 << bit;
+                self.visits += 1;
+                lowest = lowest.min(self.least[word * 64 + bit]);
+                if lowest <= enough {
+                    return lowest;
+                }
+            }
+        }
+        lowest
     }
 
     /// Raises the least offsets of a section's items to its floor.

@@ -143,3 +143,17 @@ fn budgets_and_cancel_give_the_best_so_far() {
     let again = planner().place(&rows).unwrap();
     assert_eq!(longer, again);
 }
+
+#[test]
+fn nothing_overflows_and_no_pool_is_an_error() {
+    let far = [Interval::new(0, 1, 8).fixed_at(u64::MAX - 3)];
+    assert!(matches!(planner().place(&far), Err(PlanError::BytesOverflow { .. })));
+    let both = [Interval::new(0, 2, u64::MAX), Interval::new(1, 3, 1)];
+    assert!(matches!(planner().place(&both), Err(PlanError::BytesOverflow { .. })));
+    let none = planner().pools([]).place(&[Interval::new(0, 1, 8)]);
+    assert_eq!(none, Err(PlanError::UnknownPool { pool: 0, n_pools: 0 }));
+    assert_eq!(planner().pools([]).place(&[]).unwrap().height_bytes(), 0);
+    let high = [Interval::new(0, 1, 8).fixed_at(1 << 63), Interval::new(0, 1, 8).fixed_at(1 << 63).in_pool(1)];
+    let layout = planner().pools([Pool::new(), Pool::new()]).place(&high).unwrap();
+    assert_eq!(layout.pool_heights(), [(1 << 63) + 8; 2]);
+}
