@@ -8,7 +8,7 @@
 //! and is at most [`BlockOptions::tolerance`] times as large: the smallest one (best fit), or the one that is free for
 //! the shortest time around the item; then, taken in an order in which sizes may rise, to the largest free block, which
 //! grows; else to a new block. Then orders by size are shaken at random, until the bytes equal the bound or
-//! [`MANY_LOOKS`] blocks were looked at. The fewest bytes win; at equal bytes what was tried first.
+//! enough blocks were looked at. The fewest bytes win; at equal bytes what was tried first.
 //!
 //! **Bound.** See `bound`: for every size, the items of at least that size that are live at once.
 //!

@@ -1,17 +1,20 @@
 //! Placement by dives: fill the lowest floor of a skyline, one item after the other.
 //!
-//! **Idea.** Every section has a floor: all items that are still to be placed there lie above it. Take the lowest run
-//! of sections with one floor, and stand the most urgent item that fits within the run on it. If none fits, the bytes
-//! up to the lower neighbour are lost: lift the run. A dive that loses nothing at the fullest section ends at the load.
+//! **Idea.** Every section has a floor: all items that are still to be placed there lie above it. Take a run of sections
+//! with one floor whose neighbours are higher (the lowest one, or the one whose fullest section has the fewest bytes to
+//! lose), and stand the most urgent item that fits within the run on it. If none fits, the bytes up to the lower
+//! neighbour are lost: lift the run. A dive that loses nothing at the fullest section ends at the load.
 //!
 //! **Problem.** Items over ranges of sections get offsets; items that share a section share no byte; the greatest
 //! offset + size is to be least.
 //!
 //! **Stages.** (1) Among the items inside the run, those that cover its *hot* section, the one with the most bytes
 //! still to be placed; the first by rank among them. (2) If there are none, the first by rank inside the run. (3) If
-//! there are none, lift. Ranks come from a rule ([`by_rules`]) or from a rule with noise ([`by_chance`]).
+//! there are none, lift. An item is passed over when it leaves a stretch of the run beside it whose hot section nothing
+//! fits in and that has no bytes to lose. Ranks come from a rule ([`first`], [`others`]) or from a rule with noise and
+//! with weights of items that were left where earlier dives failed ([`by_chance`]).
 //!
-//! **Structure.** Runs are stored by their first section, and in a heap by floor; bytes still to be placed in a tree
+//! **Structure.** Runs are stored by their first section, and in a heap; bytes still to be placed in a tree
 //! over sections with subtraction on ranges and argmax; unplaced items in a tree in the order of their first section,
 //! whose nodes know the best rank and the least and greatest end below them.
 //!
@@ -26,7 +29,8 @@
 //!
 //! **Source.** Skyline (best-fit) packing: E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the
 //! orthogonal stock-cutting problem", Operations Research 2004; the choice by the fullest section follows the search
-//! of M. Moffitt, "MiniMalloc", ASPLOS 2023. Here time is the fixed axis, and one greedy descent replaces the search.
+//! of M. Moffitt, "MiniMalloc", ASPLOS 2023. Here time is the fixed axis, and one greedy descent replaces the search. The
+//! weights follow D. Joslin, D. Clements, "Squeaky wheel optimization", JAIR 1999.
 //!
 //! **Limits.** A dive never goes back. Offsets that must be multiples of more than the planner's alignment lose the
 //! bytes below them.
