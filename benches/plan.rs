@@ -5,6 +5,8 @@
 mod common;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use memsched::plan::Interval;
+use memsched::plan::puzzle::guillotine;
 use memsched::{MemoryPlanner, Strategy};
 use std::hint::black_box;
 
@@ -22,5 +24,20 @@ fn placement(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, placement);
+/// Rectangles cut up, which niche search puts together, and short intervals, which a dive places at the load.
+fn intervals(c: &mut Criterion) {
+    let mut group = c.benchmark_group("intervals");
+    group.sample_size(10);
+    let planner = MemoryPlanner::new().alignment(1);
+    for n in [100, 400] {
+        let pieces = guillotine(n, 0);
+        group.bench_function(format!("puzzle {n}"), |b| b.iter(|| planner.place(black_box(&pieces)).unwrap()));
+    }
+    let short: Vec<Interval> =
+        (0..20_000u64).map(|k| Interval::new(k, k + 1 + k * 7919 % 40, 1 + k * 104_729 % (1 << 24))).collect();
+    group.bench_function("short 20000", |b| b.iter(|| planner.place(black_box(&short)).unwrap()));
+    group.finish();
+}
+
+criterion_group!(benches, placement, intervals);
 criterion_main!(benches);

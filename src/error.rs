@@ -353,6 +353,61 @@ pub enum PlanError {
         /// The first moment after it.
         end: u64,
     },
+    /// A relation names an interval beyond the end of the list.
+    #[error("a relation names interval {interval}, but there are {n_intervals}")]
+    UnknownInterval {
+        /// The position named.
+        interval: usize,
+        /// How many intervals there are.
+        n_intervals: usize,
+    },
+    /// An interval asks for a pool, or a pool falls back to one, that the planner does not have.
+    #[error("pool {pool} is named, but there are {n_pools}")]
+    UnknownPool {
+        /// The position named.
+        pool: usize,
+        /// How many pools there are.
+        n_pools: usize,
+    },
+    /// Two intervals were to be identical or disjoint, but differ in size.
+    #[error("intervals {first} and {second} cannot be identical: they differ in size")]
+    UnequalPair {
+        /// The first interval of the pair.
+        first: usize,
+        /// The second.
+        second: usize,
+    },
+    /// An interval was fixed at an offset that is not a multiple of its alignment.
+    #[error("interval {interval} is fixed at {offset}, which is no multiple of its alignment of {alignment} bytes")]
+    FixedUnaligned {
+        /// The interval.
+        interval: usize,
+        /// Where it was fixed.
+        offset: u64,
+        /// What the offset must be a multiple of.
+        alignment: u64,
+    },
+    /// Two intervals that may not share bytes were fixed at offsets where they do.
+    #[error("intervals {first} and {second} are fixed in each other's way")]
+    FixedClash {
+        /// One of them.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// No placement within the capacity is known; none exists, or the budget was too small to find one.
+    #[error(
+        "{} fits in {capacity} bytes; the best found takes {height}",
+        if *.is_proven { "no placement" } else { "no placement that was found" }
+    )]
+    DoesNotFit {
+        /// The capacity, of all pools that have one.
+        capacity: u64,
+        /// The height of the best placement that was found, of all pools.
+        height: u64,
+        /// Whether it is proven that none exists.
+        is_proven: bool,
+    },
     /// Offsets or sizes do not fit in 64 bits once they are rounded up to the alignment.
     #[error("{what} overflows 64 bits when rounded up to the alignment")]
     BytesOverflow {

@@ -1,13 +1,28 @@
 //! Where every stay of every storage lies, and which events order the queues.
 
-mod arena;
 pub mod blocks;
+mod conditions;
+mod conflict;
+mod decode;
+mod dive;
 pub mod document;
+mod exact;
+mod interval;
+mod layout;
+mod niche;
+mod pairs;
+mod part;
 mod planner;
+mod problem;
+pub mod puzzle;
+mod rule;
+mod solve;
 
 pub use blocks::{BlockOptions, BlockPlan, BlockUse};
 pub use document::{Allocation, PlanDocument};
-pub use planner::{Interval, Layout, MemoryPlanner};
+pub use interval::{Interval, Pool, Relations};
+pub use layout::Layout;
+pub use planner::MemoryPlanner;
 
 use crate::graph::Graph;
 use crate::id::{StepIdx, StorageId};

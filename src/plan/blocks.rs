@@ -4,22 +4,32 @@
 //! blocks, in the fewest bytes of blocks.
 //!
 //! **Method.** Sizes are rounded up to their size class. The items (chains of in-place takeovers are one item) are
-//! taken in three orders: largest first, short-lived first, and in time. Each item goes to the smallest free block
-//! that holds it and is at most [`BlockOptions::tolerance`] times as large (best fit); then, taken in an order in which
-//! sizes may rise, to the largest free block, which grows; else to a new block. The order with the fewest bytes wins;
-//! at equal bytes the one named first.
+//! taken in three orders: largest first, short-lived first, and in time. Each item goes to a free block that holds it
+//! and is at most [`BlockOptions::tolerance`] times as large: the smallest one (best fit), or the one that is free for
+//! the shortest time around the item; then, taken in an order in which sizes may rise, to the largest free block, which
+//! grows; else to a new block. Then orders by size are shaken at random, until the bytes equal the bound or
+//! enough blocks were looked at. The fewest bytes win; at equal bytes what was tried first.
+//!
+//! **Bound.** See `bound`: for every size, the items of at least that size that are live at once.
 //!
 //! **Queues.** With several queues every block is a multiple of [`BlockOptions::cache_line_bytes`], so that blocks that
 //! different queues touch never share a cache line, in whatever way a runtime lays them out at such multiples.
 //!
-//! Complexity: O(n b log n) for n items and b blocks. Deterministic. Limits: a heuristic, without a bound of its own.
+//! Complexity: O(n b log n) an order for n items and b blocks. Deterministic: the noise has a fixed seed. Limits: finding
+//! the fewest bytes is NP-hard, and this is a heuristic; the bound tells how far off it can be.
 //!
-//! Source: Pisarchyk, Lee, "Efficient memory management for deep neural net inference", 2020 (shared objects).
+//! Source: Pisarchyk, Lee, "Efficient memory management for deep neural net inference", 2020 (shared objects); the
+//! problem is max-colouring of interval graphs, Pemmaraju, Raman, Varadarajan, "Buffer minimization using
+//! max-coloring", SODA 2004.
+
+mod bound;
 
 use crate::error::PlanError;
 use crate::id::StepIdx;
 use crate::memory::{Occupant, Profile};
 use crate::schedule::Step;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -92,13 +102,14 @@ pub struct BlockUse {
 pub struct BlockPlan {
     block_bytes: Vec<u64>,
     uses: Vec<BlockUse>,
+    lower_bound_bytes: u64,
 }
 
 impl BlockPlan {
     /// A plan of these parts, right or wrong.
     #[cfg(test)]
     pub(crate) fn from_parts(block_bytes: Vec<u64>, uses: Vec<BlockUse>) -> Self {
-        Self { block_bytes, uses }
+        Self { block_bytes, uses, lower_bound_bytes: 0 }
     }
 
     /// The size of each block, in bytes.
@@ -117,6 +128,18 @@ impl BlockPlan {
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.block_bytes.iter().sum()
+    }
+
+    /// What the blocks of no plan of this schedule and these size classes take less than, in bytes.
+    #[must_use]
+    pub fn lower_bound_bytes(&self) -> u64 {
+        self.lower_bound_bytes
+    }
+
+    /// Whether the bytes of all blocks equal the lower bound, so that nothing better exists.
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.total_bytes() == self.lower_bound_bytes
     }
 
     /// How many stays have a block that another stay had before.
@@ -141,6 +164,7 @@ impl fmt::Display for BlockPlan {
         let own: u128 = self.uses.iter().map(|used| u128::from(used.bytes)).sum();
         writeln!(f, "blocks        {}", self.block_bytes.len())?;
         writeln!(f, "bytes         {}", self.total_bytes())?;
+        writeln!(f, "bound         {}", self.lower_bound_bytes)?;
         writeln!(f, "stays         {} ({own} bytes without reuse)", self.uses.len())?;
         writeln!(f, "reused        {} times", self.n_reused())?;
         write!(f, "waste         {} bytes", self.waste_bytes())
@@ -162,6 +186,18 @@ enum Order {
     Time,
 }
 
+/// Which of several free blocks an item goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pick {
+    /// The smallest.
+    Small,
+    /// The one that is free for the fewest steps around the item.
+    Narrow,
+}
+
+/// Blocks looked at after which no further order is begun.
+const MANY_LOOKS: usize = 3_000_000;
+
 /// A block while items are assigned: when it is taken, as `first step → last step`.
 struct Block {
     bytes: u64,
@@ -171,6 +207,13 @@ struct Block {
 impl Block {
     fn is_free(&self, item: &Item) -> bool {
         self.taken.range(..=item.last).next_back().is_none_or(|(_, last)| *last < item.first)
+    }
+
+    /// For how many steps the block is free around an item that it is free for.
+    fn gap(&self, item: &Item) -> usize {
+        let before = self.taken.range(..=item.last).next_back().map_or(0, |(_, last)| last + 1);
+        let after = self.taken.range(item.last + 1..).next().map_or(usize::MAX, |(first, _)| *first);
+        after - before
     }
 }
 
@@ -205,12 +248,8 @@ pub(super) fn assign(
         .try_fold(0u64, |sum, item| sum.checked_add(item.bytes))
         .ok_or_else(|| PlanError::BytesOverflow { what: "the sum of all blocks".to_owned() })?;
 
-    let orders = [Order::Size, Order::ShortLived, Order::Time];
-    let (block_bytes, block_of) = orders
-        .into_iter()
-        .map(|order| assign_in(&items, order, options.tolerance))
-        .min_by_key(|(blocks, _)| blocks.iter().sum::<u64>())
-        .unwrap_or_default();
+    let bound = bound::lower_bound(&items);
+    let (block_bytes, block_of) = assign_best(&items, bound, options.tolerance);
     let mut uses: Vec<BlockUse> = Vec::new();
     let mut use_of = vec![None; stays.len()];
     for (k, stay) in stays.iter().enumerate() {
@@ -225,7 +264,7 @@ pub(super) fn assign(
             takes_over: stay.takes_over.and_then(|previous| use_of[previous]),
         });
     }
-    Ok(BlockPlan { block_bytes, uses })
+    Ok(BlockPlan { block_bytes, uses, lower_bound_bytes: bound })
 }
 
 /// What sizes are rounded up to.
@@ -241,26 +280,77 @@ fn granule(alignment: u64, options: &BlockOptions, several_queues: bool) -> Resu
 }
 
 /// The sizes of the blocks, and the block of every item.
-fn assign_in(items: &[Item], order: Order, tolerance: f64) -> (Vec<u64>, Vec<usize>) {
-    use std::cmp::Reverse;
-    let mut sequence: Vec<usize> = (0..items.len()).collect();
-    sequence.sort_by_key(|k| {
-        let item = &items[*k];
-        let steps = item.last - item.first;
-        match order {
-            Order::Size => (0, Reverse(item.bytes), item.first),
-            Order::ShortLived => (steps, Reverse(item.bytes), item.first),
-            Order::Time => (item.first, Reverse(item.bytes), item.last),
+type Assignment = (Vec<u64>, Vec<usize>);
+
+/// The best assignment of all orders.
+fn assign_best(items: &[Item], bound: u64, tolerance: f64) -> Assignment {
+    let total = |blocks: &[u64]| blocks.iter().sum::<u64>();
+    let mut best: Option<(u64, Assignment)> = None;
+    let mut n_looks = 0;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
+    let plain = [Order::Size, Order::ShortLived, Order::Time].map(|order| (order, Pick::Small));
+    let narrow = [(Order::Size, Pick::Narrow), (Order::ShortLived, Pick::Narrow)];
+    for round in 0.. {
+        let (order, pick) = *plain.iter().chain(&narrow).nth(round).unwrap_or(&(Order::Size, narrow[round % 2].1));
+        let mut sequence = order.sequence(items);
+        if round >= plain.len() + narrow.len() {
+            shake(items, &mut sequence, &mut random);
         }
-    });
+        let assignment = assign_in(items, &sequence, pick, tolerance, &mut n_looks);
+        let bytes = total(&assignment.0);
+        if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
+            best = Some((bytes, assignment));
+        }
+        let is_done = best.as_ref().is_some_and(|(least, _)| *least <= bound);
+        if is_done || n_looks > MANY_LOOKS || round > 200 {
+            break;
+        }
+    }
+    best.map(|(_, assignment)| assignment).unwrap_or_default()
+}
+
+/// Moves items up an order by size, as if they were up to a tenth larger.
+fn shake(items: &[Item], sequence: &mut [usize], random: &mut Xoshiro256PlusPlus) {
+    #[expect(clippy::cast_precision_loss, reason = "a rank with noise")]
+    let mut keys: Vec<(f64, usize)> =
+        sequence.iter().map(|k| (items[*k].bytes as f64 * (1.0 + 0.1 * random.random::<f64>()), *k)).collect();
+    keys.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    for (place, (_, k)) in sequence.iter_mut().zip(keys) {
+        *place = k;
+    }
+}
+
+impl Order {
+    fn sequence(self, items: &[Item]) -> Vec<usize> {
+        use std::cmp::Reverse;
+        let mut sequence: Vec<usize> = (0..items.len()).collect();
+        sequence.sort_by_key(|k| {
+            let item = &items[*k];
+            let steps = item.last - item.first;
+            match self {
+                Self::Size => (0, Reverse(item.bytes), item.first),
+                Self::ShortLived => (steps, Reverse(item.bytes), item.first),
+                Self::Time => (item.first, Reverse(item.bytes), item.last),
+            }
+        });
+        sequence
+    }
+}
+
+/// Gives items their blocks one by one.
+fn assign_in(items: &[Item], sequence: &[usize], pick: Pick, tolerance: f64, n_looks: &mut usize) -> Assignment {
+    use std::cmp::Reverse;
     let mut blocks: Vec<Block> = Vec::new();
     let mut block_of = vec![0; items.len()];
-    for k in sequence {
+    for &k in sequence {
         let item = &items[k];
+        *n_looks += 1 + blocks.len();
         #[expect(clippy::cast_precision_loss, reason = "a tolerance is a rough measure")]
         let near = |block: &Block| block.bytes as f64 <= item.bytes as f64 * tolerance;
         let free = || blocks.iter().enumerate().filter(|(_, block)| block.is_free(item));
-        let fitting = free().filter(|(_, b)| b.bytes >= item.bytes && near(b)).min_by_key(|(at, b)| (b.bytes, *at));
+        let gap = |block: &Block| if pick == Pick::Narrow { block.gap(item) } else { 0 };
+        let holding = free().filter(|(_, b)| b.bytes >= item.bytes && near(b));
+        let fitting = holding.min_by_key(|(at, b)| (gap(b), b.bytes, *at));
         let growing = || free().filter(|(_, b)| b.bytes < item.bytes).max_by_key(|(at, b)| (b.bytes, Reverse(*at)));
         let at = fitting.or_else(growing).map_or(blocks.len(), |(at, _)| at);
         if at == blocks.len() {
@@ -273,3 +363,6 @@ fn assign_in(items: &[Item], order: Order, tolerance: f64) -> (Vec<u64>, Vec<usi
     }
     (blocks.into_iter().map(|block| block.bytes).collect(), block_of)
 }
+
+#[cfg(test)]
+mod tests;

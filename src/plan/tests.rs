@@ -1,5 +1,8 @@
 //! Arena and blocks against overlap checks of their own, brute force, and the faults that other planners had.
 
+mod brute;
+mod conditions;
+
 use super::*;
 use crate::error::PlanError;
 use crate::id::QueueId;
@@ -30,7 +33,8 @@ fn assert_layout(intervals: &[Interval], alignment: u64, layout: &Layout) {
         intervals.iter().filter(|i| i.start <= moment && moment < i.end).map(|i| rounded(i, alignment)).sum()
     };
     assert_eq!(layout.load_bytes(), intervals.iter().map(|i| load_at(i.start)).max().unwrap_or(0));
-    assert_eq!(layout.is_optimal(), layout.height_bytes() == layout.load_bytes());
+    assert!(layout.is_optimal() || layout.height_bytes() > layout.load_bytes());
+    assert!(layout.load_bytes() <= layout.lower_bound_bytes() && layout.lower_bound_bytes() <= layout.height_bytes());
 }
 
 /// The least height of any layout without alignments: some order of placing each interval as low as it goes gives it,
@@ -81,19 +85,16 @@ fn random_intervals(rng: &mut Xoshiro256PlusPlus, n: usize) -> Vec<Interval> {
 }
 
 #[test]
-fn layouts_of_few_intervals_lie_between_the_load_and_hold() {
-    let (mut at_optimum, n_cases) = (0, 600);
-    for seed in 0..n_cases {
+fn layouts_of_few_intervals_are_the_least() {
+    for seed in 0..600 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let n = rng.random_range(0..7);
         let intervals = random_intervals(&mut rng, n);
         let layout = MemoryPlanner::new().alignment(1).place(&intervals).unwrap();
         assert_layout(&intervals, 1, &layout);
-        let least = least_height(&intervals);
-        assert!(layout.load_bytes() <= least && least <= layout.height_bytes(), "{intervals:?}");
-        at_optimum += u64::from(layout.height_bytes() == least);
+        assert_eq!(layout.height_bytes(), least_height(&intervals), "{intervals:?}");
+        assert!(layout.is_optimal(), "{intervals:?}");
     }
-    assert!(at_optimum * 100 >= n_cases * 99, "{at_optimum} of {n_cases}");
 }
 
 #[test]
@@ -269,7 +270,7 @@ fn blocks_of_a_chain_are_two() {
     assert_eq!(check::blocks(&graph, schedule.steps(), &blocks), []);
     assert_eq!((blocks.total_bytes(), blocks.n_reused(), blocks.waste_bytes()), (192, 3, 0));
     let text = blocks.to_string();
-    assert!(text.contains("blocks        2\nbytes         192\n"), "{text}");
+    assert!(text.contains("blocks        2\nbytes         192\nbound         192\n"), "{text}");
 }
 
 #[test]
