@@ -48,7 +48,7 @@ const MANY_ITEMS: usize = 900_000;
 
 /// Tries every order with every fit until one reaches the target.
 pub(super) fn by_orders(part: &Part, best: &mut Best, search: &mut Search<'_>) {
-    let mut n_left = (MANY_ITEMS / part.items.len().max(1)).max(usize::from(best.offsets.is_empty()));
+    let mut n_left = (MANY_ITEMS / part.items.len().max(1)).max(usize::from(!best.has_answer()));
     for rule in Rule::ALL {
         let order = rule.order(part);
         for fit in [Fit::First, Fit::Best] {
@@ -73,7 +73,7 @@ fn place_in_order(part: &Part, order: &[usize], fit: Fit, best: &Best, search: &
         let item = &part.items[i];
         let mut visits = 0;
         let offset = taken.find(item, fit, &[], &mut visits)?;
-        if !search.spend(4 + visits) && best.height < u64::MAX {
+        if !search.spend(4 + visits) && best.has_answer() {
             return None;
         }
         let end = offset.checked_add(item.bytes)?;

@@ -72,7 +72,7 @@ pub(super) fn others(part: &Part, best: &mut Best, search: &mut Search<'_>) {
 
 fn by_rules(part: &Part, dives: &[(Rule, Aim)], best: &mut Best, search: &mut Search<'_>) {
     for (rule, aim) in dives {
-        let limit = best.height.saturating_sub(1);
+        let limit = best.limit();
         let attempt = dive(part, &rule.order(part), *aim, limit, best, &mut Vec::new(), search);
         if best.offer(part, attempt) || search.stopped().is_some() {
             return;
@@ -116,7 +116,7 @@ pub(super) fn by_chance(part: &Part, best: &mut Best, search: &mut Search<'_>) {
         let mut noisy: Vec<(f64, usize)> = (0..part.items.len()).map(|i| (urgency(i), i)).collect();
         noisy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = noisy.into_iter().map(|(_, i)| i).collect();
-        let limit = if round % 8 < 7 { best.target.max(best.bound) } else { best.height.saturating_sub(1) };
+        let limit = if round % 8 < 7 { best.target.max(best.bound) } else { best.limit() };
         let aim = if round % 2 == 0 { Aim::Hot } else { Aim::Tight };
         let attempt = dive(part, &order, aim, limit, best, &mut failed, search);
         if best.offer(part, attempt) || search.stopped().is_some() {
@@ -161,7 +161,7 @@ fn dive(
     let mut n_left = part.items.len();
     search.spend(part.items.len() as u64);
     while n_left > 0 {
-        if search.stopped().is_some() && best.height < u64::MAX {
+        if search.stopped().is_some() && best.has_answer() {
             return None;
         }
         let remaining = &dive.remaining;

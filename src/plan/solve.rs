@@ -39,7 +39,7 @@ impl Best {
     pub(super) fn offer(&mut self, part: &Part, attempt: Option<Vec<u64>>) -> bool {
         if let Some(offsets) = attempt {
             let height = part.height(&offsets);
-            if height < self.height {
+            if self.offsets.is_empty() || height < self.height {
                 (self.offsets, self.height) = (offsets, height);
             }
         }
@@ -48,7 +48,17 @@ impl Best {
 
     /// Whether nothing better is needed, or nothing better exists.
     pub(super) fn is_done(&self) -> bool {
-        self.height <= self.target.max(self.bound)
+        self.has_answer() && self.height <= self.target.max(self.bound)
+    }
+
+    /// Whether any layout is known.
+    pub(super) fn has_answer(&self) -> bool {
+        !self.offsets.is_empty()
+    }
+
+    /// The greatest height that is still worth finding.
+    pub(super) fn limit(&self) -> u64 {
+        if self.has_answer() { self.height.saturating_sub(1) } else { u64::MAX }
     }
 
     /// Whether no layout reaches the target.
@@ -80,7 +90,7 @@ pub(super) fn solve(part: &Part, target: u64, decide: bool, search: &mut Search<
         }
         stage += 1;
     }
-    if best.offsets.is_empty() {
+    if !best.has_answer() {
         decode::by_orders(part, &mut best, search);
     }
     best

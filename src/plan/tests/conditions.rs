@@ -150,6 +150,9 @@ fn nothing_overflows_and_no_pool_is_an_error() {
     assert!(matches!(planner().place(&far), Err(PlanError::BytesOverflow { .. })));
     let both = [Interval::new(0, 2, u64::MAX), Interval::new(1, 3, 1)];
     assert!(matches!(planner().place(&both), Err(PlanError::BytesOverflow { .. })));
+    let full = [Interval::new(0, 2, u64::MAX - 8), Interval::new(1, 3, 8)];
+    let layout = planner().place(&full).unwrap();
+    super::assert_layout(&full, 1, &layout);
     let none = planner().pools([]).place(&[Interval::new(0, 1, 8)]);
     assert_eq!(none, Err(PlanError::UnknownPool { pool: 0, n_pools: 0 }));
     assert_eq!(planner().pools([]).place(&[]).unwrap().height_bytes(), 0);
