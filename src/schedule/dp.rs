@@ -217,7 +217,7 @@ impl<'i> Frontier<'i> {
             if !search.spend(work) {
                 return;
             }
-            if self.since >= COMPLETE_EVERY * best.instance().n_ops() as u64 {
+            if self.expander.rules.completions && self.since >= COMPLETE_EVERY * best.instance().n_ops() as u64 {
                 self.since = 0;
                 self.complete(index, best, search);
             }

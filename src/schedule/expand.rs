@@ -12,8 +12,8 @@
 //!
 //! **Late ops** are not chosen by themselves: they run right before an op that waits for them.
 //!
-//! - Forwards, an op that creates at least as many bytes as it touches, if every successor needs, above what is live, at
-//!   least what the op touches, needs as workspace, and creates for nobody.
+//! - Forwards, an op that creates for others at least as many bytes as it touches, if every successor needs, above what
+//!   is live, at least what the op touches, needs as workspace, and creates for nobody.
 //! - Forwards, an op that creates at least as many bytes as it touches, needs no workspace and creates for nobody
 //!   nothing, *while* each storage that it touches has another toucher to come that is never late.
 //! - Backwards, an op at which surely as many bytes die as it creates, if every predecessor frees or needs at its own
@@ -59,10 +59,12 @@ pub(super) struct Rules {
     pub(super) dives: bool,
     /// Late ops.
     pub(super) late: bool,
+    /// Not a rule of the expander: exact search completes ways by list scheduling now and then.
+    pub(super) completions: bool,
 }
 
 impl Rules {
-    pub(super) const ALL: Self = Self { run_now: true, chains: true, dives: true, late: true };
+    pub(super) const ALL: Self = Self { run_now: true, chains: true, dives: true, late: true, completions: true };
 }
 
 /// A state of a search.
@@ -93,7 +95,7 @@ pub(super) struct Child {
 
 /// Finds the children of states of one instance in one direction.
 pub(super) struct Expander<'i> {
-    rules: Rules,
+    pub(super) rules: Rules,
     instance: &'i Instance,
     pub(super) walk: Walk<'i>,
     ready: Vec<OpId>,
@@ -494,7 +496,7 @@ impl Late {
         match direction {
             Direction::Forward => {
                 let touched = bytes(instance.touches(op));
-                if sums.created < touched || instance.successors(op).is_empty() {
+                if sums.created - sums.dead < touched || instance.successors(op).is_empty() {
                     return Self::Never;
                 }
                 let least = touched + sums.dead + sums.workspace;
